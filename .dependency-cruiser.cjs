@@ -1,0 +1,69 @@
+/** Who may import whom: docs/architecture.md, "Directions". Checked by `npm run check`. */
+const only = (name, from, to, comment) => ({
+  name,
+  comment,
+  severity: 'error',
+  from: { path: from },
+  to: { pathNot: to },
+})
+
+module.exports = {
+  forbidden: [
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    only(
+      'language-knows-nothing-of-us',
+      '^flows-dsl/(?!compile\\.ts)',
+      '^flows-dsl/',
+      'flows-dsl is pure; only compile.ts may read YAML',
+    ),
+    only('language-compiler', '^flows-dsl/compile\\.ts', '^(flows-dsl/|node_modules/yaml/)'),
+    only('core-is-pure', '^src/core/', '^(src/core/|node_modules/(typebox|uuid)/)'),
+    {
+      name: 'platform-below-resources',
+      severity: 'error',
+      from: { path: '^src/platform/' },
+      to: { path: '^(src/(resources|api|mcp|activities|workflows|cli)|flows-dsl|stack)/' },
+    },
+    {
+      name: 'resources-have-no-drivers',
+      comment: 'scope first: no pool, client or connection leaves src/platform',
+      severity: 'error',
+      from: { path: '^src/resources/' },
+      to: {
+        path: '^(src/(api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
+      },
+    },
+    {
+      name: 'doors-do-not-call-each-other',
+      severity: 'error',
+      from: { path: '^src/(api|mcp|activities)/' },
+      to: { path: '^src/(api|mcp|activities|cli)/', pathNot: ['^src/$1/', '^src/mcp/mount\\.ts$'] },
+    },
+    only(
+      'workflows-are-sealed',
+      '^src/workflows/',
+      '^(src/workflows/|flows-dsl/(?!compile)|src/core/(tenant|problem|limits)\\.ts|src/activities/contract\\.ts|node_modules/@temporalio/(workflow|common)/)',
+      'deterministic code: no platform, no resources, no Node built-ins',
+    ),
+    {
+      name: 'pg-only-in-platform-pg',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/(platform/pg|cli)/' },
+      to: { path: '^node_modules/pg/' },
+    },
+    {
+      name: 'cli-speaks-http',
+      comment: 'only `up` and `doctor` know the stack',
+      severity: 'error',
+      from: { path: '^src/cli/', pathNot: '^src/cli/(up|doctor|main)' },
+      to: { path: '^(stack/|src/(platform|resources|api|workflows|activities|mcp)/)' },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '(^|/)test/' },
+    tsPreCompilationDeps: false,
+    parser: 'swc',
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default'] },
+  },
+}

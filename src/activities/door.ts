@@ -1,0 +1,81 @@
+/** The door of durable work: the ref in the header must equal the id's; then an activity gets a call to open. */
+
+import { createHash } from 'node:crypto'
+import { type Info, activityInfo } from '@temporalio/activity'
+import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common'
+import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
+import { type IdSource, seededIds } from '../core/ids.ts'
+import { Problem } from '../core/problem.ts'
+import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
+import type { Log } from '../platform/log.ts'
+
+/** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
+export interface Call {
+  readonly ref: TenantRef
+  readonly workflowId: string
+  readonly ids: IdSource
+}
+
+/** Puts the {@link Call} before the activity's own arguments, and turns Problems into failures. */
+export function activityDoor(log: Log): ActivityInterceptorsFactory {
+  const inbound: ActivityInboundCallsInterceptor = {
+    execute: async (input, next) => {
+      const info = activityInfo()
+      try {
+        const payload = input.headers[REF_HEADER]
+        const call = callOf(info, payload && defaultPayloadConverter.fromPayload<TenantRef>(payload))
+        return await next({ ...input, args: [call, ...input.args] })
+      } catch (error) {
+        throw toFailure(error, info, log)
+      }
+    },
+  }
+  return () => ({ inbound })
+}
+
+/** @throws ApplicationFailure where header and id disagree */
+export function callOf(info: Info, carried: TenantRef | undefined): Call {
+  const workflowId = info.workflowExecution?.workflowId ?? ''
+  const ref = refOf(workflowId)
+  if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {
+    throw ApplicationFailure.nonRetryable('The work does not belong to the tenant that its id names.', 'tenant_mismatch')
+  }
+  return { ref, workflowId, ids: idsOf(info, workflowId) }
+}
+
+/** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
+function idsOf(info: Info, workflowId: string): IdSource {
+  const seed = `${workflowId}/${info.workflowExecution?.runId}/${info.activityId}`
+  return seededIds(info.scheduledTimestampMs, (n) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16))
+}
+
+/** A client's mistake stays one however often it is tried; the rest is tried again. */
+function toFailure(error: unknown, info: Info, log: Log): unknown {
+  if (error instanceof ApplicationFailure) return error
+  const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
+  const context = { activity: info.activityType, workflow: info.workflowExecution?.workflowId, attempt: info.attempt }
+  if (problem.status >= 500) log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
+  return ApplicationFailure.create({
+    message: problem.message,
+    type: problem.code,
+    nonRetryable: problem.status < 500 && problem.status !== 429,
+    details: [failureOf(problem)],
+  })
+}
+
+const SPEC = 'https://serverlessworkflow.io/spec/1.0.0/errors'
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'validation',
+  401: 'authentication',
+  403: 'authorization',
+  408: 'timeout',
+  504: 'timeout',
+  503: 'communication',
+}
+
+/** The error as a flow sees it (OWS, "Standard error types"). */
+function failureOf(problem: Problem) {
+  const { status, title } = problem.row
+  const name = TYPES[status] ?? (status < 500 ? 'validation' : 'runtime')
+  return { type: `${SPEC}/${name}`, status, title, detail: `${problem.code}: ${problem.message}` }
+}

@@ -1,0 +1,44 @@
+/** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
+
+import { notFound, Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+import { callable } from '../resources/catalogue.ts'
+import { recordRun } from '../resources/flows/projection.ts'
+import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
+import { callHttp } from './http-call.ts'
+import type { Activities, FunctionCall } from './contract.ts'
+import type { Call } from './door.ts'
+
+/** The contract as it is implemented: the door adds the call. */
+export type Implementation = {
+  [Name in keyof Activities]: (call: Call, ...input: Parameters<Activities[Name]>) => ReturnType<Activities[Name]>
+}
+
+export function createActivities(platform: Platform): Implementation {
+  const { access } = platform
+  const admin = (call: Call) => access.continueAdmin(call.ref.tenantId, call.workflowId, call.ids)
+  const workspace = (call: Call, role: 'service' | 'workspace_admin'): WorkspaceScope =>
+    access.continueWorkspace(workspaceOf(call), { subject: call.workflowId, role }, call.ids)
+  return {
+    provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
+    provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
+    callFunction: async (call, request) => (await callFunction(workspace(call, 'service'), request)) as never,
+    callHttp: async (_call, request) => (await callHttp(platform.egress, request.arguments)) as never,
+    recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
+  }
+}
+
+function workspaceOf({ ref }: Call): WorkspaceRef {
+  const { tenantId, workspaceId } = ref
+  if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
+  return { tenantId, workspaceId }
+}
+
+/** The same operation that the API runs, with the same schema: a flow can do no more than a service key. */
+async function callFunction(scope: WorkspaceScope, request: FunctionCall): Promise<unknown> {
+  const operation = callable(request.function)
+  if (operation === undefined) throw notFound('function')
+  return operation.run(scope, operation.parse(request.arguments))
+}

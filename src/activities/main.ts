@@ -1,0 +1,51 @@
+/** The worker process: one worker per task queue, so that slow work of one kind cannot fill the slots of another. */
+
+import { readFile } from 'node:fs/promises'
+import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
+import { ConfigError, parseConfig } from '../platform/config.ts'
+import { openLog } from '../platform/log.ts'
+import { openPlatform } from '../platform/platform.ts'
+import { QUEUES } from '../platform/temporal.ts'
+import { buildBundle } from './bundle.ts'
+import { activityDoor } from './door.ts'
+import { createActivities } from './index.ts'
+
+async function main(): Promise<void> {
+  const config = parseConfig(process.env)
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)) })
+  const { platform } = openPlatform(config, log)
+  const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS })
+  const shared: Omit<WorkerOptions, 'taskQueue'> = {
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    activities: createActivities(platform),
+    interceptors: { activity: [activityDoor(log)] },
+    shutdownGraceTime: '5s',
+    shutdownForceTime: '8s',
+  }
+  const path = config.TENON_WORKFLOW_BUNDLE
+  const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
+  const workers = await Promise.all([
+    Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.flows }),
+    Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.provisioning }),
+    Worker.create({ ...shared, taskQueue: QUEUES.calls }),
+  ])
+  const stop = () => {
+    for (const worker of workers) worker.shutdown()
+  }
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+  log.info({ queues: Object.values(QUEUES) }, 'ready')
+  await Promise.all(workers.map((worker) => worker.run()))
+  await connection.close()
+  await platform.close()
+}
+
+main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
+    process.exit(1)
+  },
+)

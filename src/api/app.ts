@@ -1,0 +1,147 @@
+/** The HTTP application: every operation as a route, plus health, documentation and the issuer. */
+
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type HTTPMethods,
+  LogController,
+} from 'fastify'
+import { typeId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { Problem } from '../core/problem.ts'
+import type { Doorkeeper } from '../platform/doorkeeper.ts'
+import type { Platform } from '../platform/platform.ts'
+import { OPERATIONS } from '../resources/index.ts'
+import { v7 } from 'uuid'
+import { mountDocs } from './docs.ts'
+import { type Door, doorOf } from './door.ts'
+import { mountHealth } from './health.ts'
+import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
+
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
+
+/** Builds the application without listening. */
+export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Promise<FastifyInstance> {
+  const app = Fastify({
+    loggerInstance: platform.log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: LIMITS.bodyBytesMax,
+    requestTimeout: LIMITS.requestTimeoutMs + LIMITS.preferWaitSecondsMax * 1_000,
+    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false },
+    genReqId: requestId,
+    frameworkErrors: (error, request, reply) => send(error, request, reply as FastifyReply),
+    clientErrorHandler,
+    http: { maxHeaderSize: LIMITS.headerBytesMax },
+  })
+  app.decorateRequest('principal', undefined)
+  app.setErrorHandler((error, request, reply) => send(error, request, reply))
+  app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    if (request.url.length > LIMITS.urlBytesMax) throw new Problem('uri_too_long')
+  })
+  app.addHook('onResponse', logLine)
+  parsers(app)
+  for (const operation of OPERATIONS) route(app, operation, doorOf(operation, platform, doorkeeper.auth))
+  mountHealth(app, platform)
+  await mountIssuer(app, doorkeeper.identity)
+  await mountDocs(app)
+  refuseOtherMethods(app)
+  return app
+}
+
+function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {
+  app.route({
+    method: operation.http.method as HTTPMethods,
+    url: operation.http.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    onRequest: (request) => door.enter(request),
+    handler: door.handle,
+  })
+}
+
+/** JSON, or the few text types that some operation takes. A body may be empty: wrappers send the type anyway. */
+function parsers(app: FastifyInstance): void {
+  const json = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(['application/json', 'application/merge-patch+json'], { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') return done(null, undefined)
+    return json(request, body as string, done)
+  })
+  const texts = new Set(OPERATIONS.flatMap((operation) => Object.keys(operation.http.texts ?? {})))
+  app.addContentTypeParser([...texts], { parseAs: 'string' }, (_request, body, done) => done(null, body))
+}
+
+/** 405 with `Allow` for a path that exists under other methods (RFC 9110 §15.5.6). */
+function refuseOtherMethods(app: FastifyInstance): void {
+  const paths = new Map<string, Set<string>>()
+  for (const { http } of OPERATIONS) {
+    const url = http.path.replaceAll(/\{(\w+)\}/g, ':$1')
+    const allowed = paths.get(url) ?? new Set()
+    paths.set(url, allowed.add(http.method))
+    if (http.method === 'GET') allowed.add('HEAD')
+  }
+  for (const [url, allowed] of paths) {
+    const headers = { allow: [...allowed].join(', ') }
+    const method = METHODS.filter((name) => !allowed.has(name))
+    const refuse = async () => {
+      throw new Problem('method_not_allowed', { detail: `This route answers ${headers.allow}.`, headers })
+    }
+    app.route({ method, url, onRequest: refuse, handler: refuse })
+  }
+}
+
+/** The provider reads its own bodies and writes its own replies; only the request id is ours. */
+async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
+  await app.register(async (auth) => {
+    auth.removeAllContentTypeParsers()
+    auth.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    auth.all('/auth/*', async (request, reply) => {
+      const issuer = await identity()
+      reply.raw.setHeader('x-request-id', request.id)
+      reply.hijack()
+      await issuer.handle(request.raw, reply.raw)
+    })
+  })
+}
+
+/** A caller's id is kept where it is short and harmless; it stands in every log line. */
+function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
+  const given = request.headers['x-request-id']
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : typeId('req', v7())
+}
+
+function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = toProblem(error)
+  if (problem.status >= 500) request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
+  const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
+  return reply.code(wire.status).headers({ ...wire.headers, 'x-request-id': request.id }).send(JSON.stringify(wire.body))
+}
+
+/** One line per request; the query is left out, since callers put secrets there. */
+async function logLine(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  request.log.info(
+    {
+      method: request.method,
+      path: request.url.split('?')[0],
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+      subject: request.principal?.subject,
+      tenant: request.principal?.tenantId,
+    },
+    'request',
+  )
+}
+
+/** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
+function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
+  if (!socket.writable) return
+  const problem = new Problem(error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed')
+  const id = typeId('req', v7())
+  const wire = toWire(problem, { id, path: '' })
+  const body = JSON.stringify(wire.body)
+  const head = `HTTP/1.1 ${wire.status} ${problem.row.title}\r\ncontent-type: ${PROBLEM_TYPE}\r\nx-request-id: ${id}`
+  socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
+}

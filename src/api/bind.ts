@@ -1,0 +1,103 @@
+/** An HTTP request → the one input object of an operation. The inverse stands in openapi.ts. */
+
+import type { FastifyRequest } from 'fastify'
+import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
+import { Problem } from '../core/problem.ts'
+
+type Fields = Record<string, unknown>
+
+/** Gathers path, query, headers and body. Types are checked later, by the operation's own schema. */
+export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
+  return {
+    ...bodyFields(operation, request),
+    ...queryFields(operation, request.query as Fields),
+    ...headerFields(operation, request),
+    ...pathFields(operation, request.params as Fields),
+  }
+}
+
+function pathFields(operation: AnyOperation, params: Fields): Fields {
+  return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, typed(operation, name, value)]))
+}
+
+function queryFields(operation: AnyOperation, query: Fields): Fields {
+  const names = Object.keys(operation.input.properties).filter((name) => placeOf(name, operation.http) === 'query')
+  const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
+  const fields: Fields = {}
+  for (const [name, value] of Object.entries(query)) {
+    const field = fieldOf.get(name)
+    if (field === undefined) throw unknownParameter(name, [...fieldOf.keys()])
+    fields[field] = typed(operation, field, value)
+  }
+  return fields
+}
+
+function unknownParameter(name: string, known: readonly string[]): Problem {
+  const takes = known.length === 0 ? 'This route takes none.' : `This route takes ${known.join(', ')}.`
+  return new Problem('unknown_parameter', {
+    detail: `There is no query parameter ${JSON.stringify(name.slice(0, 100))}. ${takes}`,
+    errors: [{ in: 'query', name: name.slice(0, 100), pointer: '', detail: 'is not known' }],
+  })
+}
+
+function headerFields(operation: AnyOperation, request: FastifyRequest): Fields {
+  const fields: Fields = {}
+  for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
+    const text = request.headers[header]
+    if (typeof text !== 'string') continue
+    const value = header === 'prefer' ? waitOf(text) : text
+    if (value !== undefined) fields[field] = value
+  }
+  return fields
+}
+
+/** `wait=N` among the preferences (RFC 7240 §4.3); others are for nobody, as the RFC has it. */
+function waitOf(prefer: string): number | undefined {
+  const [, digits] = /(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])/i.exec(prefer) ?? []
+  return digits === undefined ? undefined : Number(digits)
+}
+
+function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
+  const { body: field, texts = {} } = operation.http
+  if (field === undefined) {
+    if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
+    return {}
+  }
+  if (typeof request.body === 'string' && isText(request)) return textField(texts, request)
+  if (field !== '*') return request.body === undefined ? {} : { [field]: request.body }
+  const body = request.body ?? {}
+  if (typeof body !== 'object' || Array.isArray(body)) {
+    throw new Problem('body_invalid', { detail: 'The body must be a JSON object.' })
+  }
+  for (const name of Object.keys(body)) refuseElsewhere(operation, name)
+  return body as Fields
+}
+
+/** A field that the path or a header binds is not taken from the body as well. */
+function refuseElsewhere(operation: AnyOperation, name: string): void {
+  const place = placeOf(name, operation.http)
+  if (place === 'body' || !Object.hasOwn(operation.input.properties, name)) return
+  const errors = [{ in: 'body', name, pointer: `/${name}`, detail: `belongs in the ${place}` }] as const
+  throw new Problem('validation_failed', { detail: `${name} belongs in the ${place}.`, errors })
+}
+
+const mediaType = (request: FastifyRequest) => request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
+const isText = (request: FastifyRequest) => mediaType(request) !== 'application/json'
+
+function textField(texts: Readonly<Record<string, string>>, request: FastifyRequest): Fields {
+  const field = texts[mediaType(request)]
+  if (field === undefined) {
+    const taken = ['application/json', ...Object.keys(texts)].join(', ')
+    throw new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
+  }
+  return { [field]: request.body }
+}
+
+/** Texts of path and query become what the schema wants; what does not fit stays a text and fails there. */
+function typed(operation: AnyOperation, field: string, value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  const { type } = (operation.input.properties[field] ?? {}) as { type?: string }
+  if (type === 'integer' && /^-?[0-9]{1,15}$/.test(value)) return Number(value)
+  if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
+  return value
+}

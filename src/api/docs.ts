@@ -1,0 +1,24 @@
+/** The documentation that the API serves of itself: OpenAPI, a page for people, a page per problem code. */
+
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import type { FastifyInstance } from 'fastify'
+import { Problem, PROBLEMS, type ProblemCode } from '../core/problem.ts'
+import { OPERATIONS } from '../resources/index.ts'
+import { openApi } from './openapi.ts'
+
+export async function mountDocs(app: FastifyInstance): Promise<void> {
+  const document = openApi(OPERATIONS)
+  app.get('/openapi.json', async () => document)
+  app.get('/docs/problems/:code', async (request, reply) => {
+    const { code } = request.params as { code: string }
+    if (!Object.hasOwn(PROBLEMS, code)) throw new Problem('route_not_found')
+    const { status, title, help } = PROBLEMS[code as ProblemCode]
+    return reply.type('text/plain; charset=utf-8').send(`${code} (${status})\n\n${title}.\n${help}\n`)
+  })
+  await app.register(swagger, {
+    mode: 'static',
+    specification: { document: document as never },
+  })
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+}

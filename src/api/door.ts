@@ -1,0 +1,71 @@
+/** The HTTP door: request → principal → scope → operation → reply. It only translates. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Compile } from 'typebox/compile'
+import type { AnyOperation } from '../core/operation.ts'
+import type { Principal } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
+import type { Authenticator } from '../platform/auth.ts'
+import type { Platform } from '../platform/platform.ts'
+import { bind } from './bind.ts'
+import { credentialOf } from './credentials.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set before the body is read. */
+    principal: Principal | undefined
+  }
+}
+
+export interface Door {
+  /** Refuses before a byte of the body is read. */
+  readonly enter: (request: FastifyRequest) => Promise<void>
+  readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+}
+
+/** The two halves of an operation's route. */
+export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
+  const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
+  return {
+    enter: async (request) => {
+      const credential = credentialOf(request.headers, request.query as Record<string, unknown>)
+      request.principal = await auth.authenticate(credential)
+      platform.access.permit(operation, request.principal)
+    },
+    handle: async (request, reply) => {
+      const { principal } = request
+      if (principal === undefined) throw new TypeError('a route without its door')
+      const input = bind(operation, request)
+      const scope = await platform.access.open(operation, principal, workspaceNamed(request))
+      const output = await operation.run(scope, operation.parse(input))
+      check?.(output)
+      return answer(operation, output, reply)
+    },
+  }
+}
+
+function workspaceNamed(request: FastifyRequest): string | undefined {
+  return (request.params as { ws?: string }).ws
+}
+
+function answer(operation: AnyOperation, output: unknown, reply: FastifyReply): unknown {
+  const { status, location, etag } = operation.http
+  reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
+  if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
+  const where = location?.(output)
+  if (where !== undefined) reply.header('location', where)
+  const tag = etag?.(output)
+  if (tag !== undefined) reply.header('etag', tag)
+  return output
+}
+
+/** In tests each reply must fit its own schema: the OpenAPI document is then no promise but a fact. */
+function replyChecker(operation: AnyOperation): (output: unknown) => void {
+  const compiled = Compile(operation.output)
+  return (output) => {
+    if (compiled.Check(output)) return
+    const [first] = compiled.Errors(output)
+    const cause = new TypeError(`${operation.name}: reply${first?.instancePath ?? ''} ${first?.message ?? ''}`)
+    throw new Problem('internal', { cause })
+  }
+}

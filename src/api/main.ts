@@ -1,0 +1,30 @@
+/** The API process: config → platform → app → listen; at a signal, everything closes in reverse. */
+
+import { mountPlatformServer } from '../mcp/mount.ts'
+import { ConfigError, parseConfig } from '../platform/config.ts'
+import { openDoorkeeper } from '../platform/doorkeeper.ts'
+import { openLog } from '../platform/log.ts'
+import { openPlatform } from '../platform/platform.ts'
+import { buildApp } from './app.ts'
+
+async function main(): Promise<void> {
+  const config = parseConfig(process.env)
+  const log = openLog(config.LOG_LEVEL, 'api')
+  const { platform, parts } = openPlatform(config, log)
+  const doorkeeper = openDoorkeeper(config, parts)
+  const app = await buildApp(platform, doorkeeper)
+  mountPlatformServer(app, platform, doorkeeper.auth)
+  await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
+  const stop = async () => {
+    await app.close()
+    await platform.close()
+    process.exit(0)
+  }
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,129 @@
+/** OPERATIONS → an OpenAPI 3.1 document: the same binding that bind.ts reads, written down. */
+
+import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
+
+type Json = Record<string, unknown>
+
+const PROBLEM = { $ref: '#/components/responses/Problem' }
+
+export function openApi(operations: readonly AnyOperation[]): Json {
+  const paths: Record<string, Json> = {}
+  for (const operation of operations) {
+    const { path, method } = operation.http
+    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tenon',
+      version: '1',
+      description: 'One backend for many tenants: collections, flows and their administration behind one API.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: [...new Set(operations.map(tagOf))].map((name) => ({ name })),
+    paths,
+    components: components(),
+  }
+}
+
+const tagOf = (operation: AnyOperation) => operation.name.split('.')[0] ?? ''
+
+function describe(operation: AnyOperation): Json {
+  const { http } = operation
+  const status = http.method === 'POST' && http.status !== undefined ? '201' : '200'
+  const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
+  const body = requestBody(operation)
+  return {
+    operationId: operation.name,
+    summary: operation.summary,
+    tags: [tagOf(operation)],
+    'x-privilege-domain': operation.domain,
+    'x-roles': operation.roles,
+    'x-stability': operation.stability,
+    security: operation.domain === 'data_access' ? [{ apiKey: [] }, { bearer: [] }] : [{ bearer: [] }],
+    parameters: parameters(operation),
+    ...(body !== undefined && { requestBody: body }),
+    responses: {
+      [status]: { description: 'Done', content: json(operation.output) },
+      ...(accepted && { 202: { description: 'Goes on; ask the operation', content: json(operation.output) } }),
+      default: PROBLEM,
+    },
+  }
+}
+
+const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+function parameters(operation: AnyOperation): Json[] {
+  const { properties } = operation.input
+  const required: readonly string[] = operation.input.required ?? []
+  return Object.entries(properties).flatMap(([field, schema]) => {
+    const place = placeOf(field, operation.http)
+    if (place === 'body') return []
+    const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
+    const text = operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
+    return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
+  })
+}
+
+function requestBody(operation: AnyOperation): Json | undefined {
+  const { body, texts = {} } = operation.http
+  if (body === undefined) return undefined
+  const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
+  for (const [type, field] of Object.entries(texts)) content[type] = { schema: operation.input.properties[field] }
+  const required = body !== '*' || bodyRequired(operation).length > 0
+  return { required, content }
+}
+
+function bodyNames(operation: AnyOperation): string[] {
+  return Object.keys(operation.input.properties).filter((name) => placeOf(name, operation.http) === 'body')
+}
+
+function bodyRequired(operation: AnyOperation): string[] {
+  const required: readonly string[] = operation.input.required ?? []
+  return bodyNames(operation).filter((name) => required.includes(name))
+}
+
+function bodyObject(operation: AnyOperation): Json {
+  const names = bodyNames(operation)
+  return {
+    type: 'object',
+    required: bodyRequired(operation),
+    properties: Object.fromEntries(names.map((name) => [name, operation.input.properties[name]])),
+    additionalProperties: false,
+  }
+}
+
+function components(): Json {
+  const text = { type: 'string' }
+  return {
+    securitySchemes: {
+      apiKey: { type: 'apiKey', in: 'header', name: 'apikey' },
+      bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+    },
+    responses: {
+      Problem: {
+        description: 'RFC 9457 problem; `code` never changes its meaning',
+        headers: { 'x-request-id': { schema: text } },
+        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    },
+    schemas: {
+      Problem: {
+        type: 'object',
+        required: ['type', 'title', 'status', 'code', 'request_id'],
+        properties: {
+          type: text,
+          title: text,
+          status: { type: 'integer' },
+          detail: text,
+          instance: text,
+          code: text,
+          request_id: text,
+          hint: text,
+          errors: { type: 'array', items: { type: 'object' } },
+        },
+      },
+    },
+  }
+}

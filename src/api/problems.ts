@@ -1,0 +1,64 @@
+/** Whatever was thrown → one wire body (RFC 9457) and its headers. What is unknown becomes a 500 with an id. */
+
+import { Problem, type ProblemCode } from '../core/problem.ts'
+
+export interface WireProblem {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly body: Record<string, unknown>
+}
+
+export const PROBLEM_TYPE = 'application/problem+json'
+
+/** Fastify's own errors, by their code. */
+const FRAMEWORK: Readonly<Record<string, ProblemCode>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'media_type_unsupported',
+  FST_ERR_CTP_EMPTY_TYPE: 'media_type_unsupported',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'request_malformed',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'body_invalid',
+  FST_ERR_BAD_URL: 'route_not_found',
+}
+
+/** Any thrown value as a Problem. A foreign error keeps its cause for the log and shows nothing of itself. */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const known = FRAMEWORK[code]
+  if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
+  if (error instanceof SyntaxError && 'statusCode' in error) return new Problem('body_invalid', { cause: error })
+  return new Problem('internal', { cause: error })
+}
+
+function detailOf(code: ProblemCode): string {
+  if (code === 'media_type_unsupported') return 'Send application/json, or one of the types that /docs lists here.'
+  if (code === 'body_too_large') return 'A body may have at most 1 MiB.'
+  return 'The request could not be read.'
+}
+
+/** The wire form. `type` is a page of this API that explains the code. */
+export function toWire(problem: Problem, request: { id: string; path: string }): WireProblem {
+  const { row, code, detail, errors } = problem
+  const retry: Record<string, string> = row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }
+  return {
+    status: row.status,
+    headers: { ...challenge(problem), ...retry, ...problem.headers, 'content-type': PROBLEM_TYPE },
+    body: {
+      type: `/docs/problems/${code}`,
+      title: row.title,
+      status: row.status,
+      ...(detail !== undefined && { detail }),
+      instance: request.path,
+      code,
+      request_id: request.id,
+      hint: problem.hint ?? row.help,
+      ...(errors.length > 0 && { errors }),
+      ...problem.members,
+    },
+  }
+}
+
+/** A 401 names the schemes that would do (RFC 9110 §11.6.1). */
+function challenge(problem: Problem): Record<string, string> {
+  return problem.status === 401 ? { 'www-authenticate': 'Bearer realm="tenon", ApiKey realm="tenon"' } : {}
+}

@@ -1,0 +1,76 @@
+/** The HTTP client of the CLI: it knows the public API and nothing else. */
+
+export interface Wire {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: unknown
+}
+
+/** A problem document, as the person at the terminal should read it. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly problem: Readonly<Record<string, unknown>>
+
+  constructor(status: number, problem: Readonly<Record<string, unknown>>) {
+    const { code, detail, title, hint, request_id } = problem
+    super([`${code ?? status}: ${detail ?? title ?? 'no detail'}`, hint, request_id && `request ${request_id}`].filter(Boolean).join('\n  '))
+    this.name = 'ApiError'
+    this.status = status
+    this.problem = problem
+  }
+}
+
+export class ApiClient {
+  readonly url: string
+  readonly #headers: Readonly<Record<string, string>>
+
+  /** @param credential headers that carry it: `{ authorization }` or `{ apikey }` */
+  constructor(url: string, credential: Readonly<Record<string, string>>) {
+    this.url = url
+    this.#headers = credential
+  }
+
+  /**
+   * @returns the reply's JSON
+   * @throws ApiError for any status outside 200–299; Error where nobody answers
+   */
+  async call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+    const text = typeof body === 'string'
+    const type = text ? 'application/yaml' : 'application/json'
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: { ...this.#headers, ...(body !== undefined && { 'content-type': type }), ...headers },
+      ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
+    }).catch((cause: unknown) => {
+      throw new Error(`Nobody answers at ${this.url}. Start the platform with \`npm start\`, or set TENON_URL.`, { cause })
+    })
+    const json = (await response.json().catch(() => ({}))) as T
+    if (!response.ok) throw new ApiError(response.status, json as Record<string, unknown>)
+    return json
+  }
+
+  get<T>(path: string): Promise<T> {
+    return this.call<T>('GET', path)
+  }
+
+  /** `waitS`: how long the server may hold the answer back until the work is done. */
+  post<T>(path: string, body: unknown, waitS?: number): Promise<T> {
+    return this.call<T>('POST', path, body, waitS === undefined ? {} : { prefer: `wait=${waitS}` })
+  }
+}
+
+/** OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer. */
+export async function fetchToken(url: string, clientId: string, clientSecret: string): Promise<string> {
+  const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
+  const client = new ApiClient(url, { authorization: `Basic ${basic}` })
+  const response = await fetch(`${client.url}/auth/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'grant_type=client_credentials',
+  }).catch((cause: unknown) => {
+    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, { cause })
+  })
+  const { access_token, error_description, error } = (await response.json()) as Record<string, string>
+  if (access_token === undefined) throw new Error(`No token: ${error_description ?? error ?? response.status}`)
+  return access_token
+}

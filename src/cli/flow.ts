@@ -1,0 +1,141 @@
+/** `tenon flow validate|publish|run|watch`. */
+
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { ApiClient, ApiError } from './client.ts'
+import { need, operatorClient, readSettings } from './settings.ts'
+
+interface Fault {
+  readonly code: string
+  readonly message: string
+  readonly line: number
+  readonly column: number
+  readonly hint?: string
+  readonly excerpt?: string
+}
+
+interface Flow {
+  readonly id: string
+  readonly name: string
+  readonly source: string
+}
+
+interface Step {
+  readonly seq: number
+  readonly name: string
+  readonly kind: string
+  readonly status: string
+  readonly summary: string
+}
+
+export interface Execution {
+  readonly id: string
+  readonly status: string
+  readonly output: unknown
+  readonly error: unknown
+  readonly steps?: readonly Step[]
+  readonly temporal_url?: string
+}
+
+const ENDED = new Set(['completed', 'faulted', 'cancelled'])
+const POLL_MS = 300
+
+interface Place {
+  readonly client: ApiClient
+  readonly base: string
+}
+
+async function place(workspace: string | undefined): Promise<Place> {
+  const settings = await readSettings()
+  const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
+  return { client: await operatorClient(settings), base: `/v1/flows/workspaces/${ws}` }
+}
+
+const read = (file: string) => readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
+
+/** Prints every fault as `file:line:column`, with the line it stands in. @returns the exit code */
+export async function validate(file: string, options: { workspace?: string }): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  const { valid, faults } = await client.post<{ valid: boolean; faults: Fault[] }>(`${base}/validate`, await read(file))
+  printFaults(file, faults)
+  if (valid) process.stdout.write(`${file}: valid\n`)
+  return valid ? 0 : 1
+}
+
+/** Creates or replaces the draft, and publishes it. */
+export async function publish(file: string, options: { workspace?: string }): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  try {
+    const { flow, version, sha256 } = await publishSource(client, base, await read(file))
+    process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
+    return 0
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.problem['faults'] === undefined) throw error
+    printFaults(file, error.problem['faults'] as Fault[])
+    return 1
+  }
+}
+
+interface Published {
+  readonly flow: Flow
+  readonly version: number
+  readonly sha256: string
+}
+
+/** Finds the draft of the same name or makes it, and publishes. */
+export async function publishSource(client: ApiClient, base: string, source: string): Promise<Published> {
+  const flow = await putDraft(client, base, source)
+  return { flow, ...(await client.post<Omit<Published, 'flow'>>(`${base}/definitions/${flow.id}/versions`, {})) }
+}
+
+async function putDraft(client: ApiClient, base: string, source: string): Promise<Flow> {
+  try {
+    return await client.post<Flow>(`${base}/definitions`, source)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 409) throw error
+    const [, name = ''] = /^ {2}name: *['"]?([a-z0-9-]+)/m.exec(source) ?? []
+    return client.call<Flow>('PUT', `${base}/definitions/${name}`, source)
+  }
+}
+
+/** Starts an execution and watches it to its end. */
+export async function run(flow: string, options: { workspace?: string; input?: string }): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  const input: unknown = JSON.parse(options.input ?? '{}')
+  const execution = await client.post<Execution>(`${base}/definitions/${flow}/executions`, { input })
+  process.stderr.write(`${execution.id}${execution.temporal_url ? `\n${execution.temporal_url}` : ''}\n`)
+  return follow(client, base, execution.id)
+}
+
+export async function watch(execution: string, options: { workspace?: string }): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  return follow(client, base, execution)
+}
+
+/** Prints each change of a step as it comes, and the output alone on stdout. */
+async function follow(client: ApiClient, base: string, id: string): Promise<number> {
+  const shown = new Map<number, string>()
+  for (;;) {
+    const execution = await client.get<Execution>(`${base}/executions/${id}`)
+    for (const step of execution.steps ?? []) {
+      if (shown.get(step.seq) === step.status) continue
+      shown.set(step.seq, step.status)
+      process.stderr.write(`  ${step.status.padEnd(9)} ${step.name}  ${step.summary}\n`)
+    }
+    if (ENDED.has(execution.status)) return finish(execution)
+    await new Promise((done) => setTimeout(done, POLL_MS))
+  }
+}
+
+function finish(execution: Execution): number {
+  process.stderr.write(`${execution.status}\n`)
+  process.stdout.write(`${JSON.stringify(execution.status === 'completed' ? execution.output : execution.error, null, 2)}\n`)
+  return execution.status === 'completed' ? 0 : 1
+}
+
+function printFaults(file: string, faults: readonly Fault[]): void {
+  for (const { line, column, code, message, hint, excerpt } of faults) {
+    process.stderr.write(`${file}:${line}:${column} ${code}: ${message}${hint ? ` ${hint}` : ''}\n`)
+    if (excerpt) process.stderr.write(`${excerpt}\n`)
+  }
+}

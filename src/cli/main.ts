@@ -1,0 +1,73 @@
+/** `tenon`: one verb a file. Everything but `up` and `doctor` speaks the public API only. */
+
+import { Command } from 'commander'
+import * as flow from './flow.ts'
+import { createKey, createTenant } from './admin.ts'
+import { operatorToken, readSettings } from './settings.ts'
+
+const program = new Command('tenon').description('One backend for many tenants.').showHelpAfterError()
+
+/** Runs a verb; what it throws is one line for a person, and exit code 1. */
+function verb<A extends unknown[]>(work: (...args: A) => Promise<number>): (...args: A) => Promise<void> {
+  return async (...args) => {
+    try {
+      process.exitCode = await work(...args)
+    } catch (error) {
+      process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+      process.exitCode = 1
+    }
+  }
+}
+
+program
+  .command('up')
+  .description('start the whole platform and keep it running (npm start)')
+  .option('--once', 'end after the first flow has run')
+  .option('--ephemeral', 'keep nothing: data in a temporary folder')
+  .option('--port <port>', 'preferred port of the API', '8787')
+  .action(verb(async (options) => (await import('./up.ts')).up(options)))
+
+program
+  .command('doctor')
+  .description('check Node, ports, each server, and the roles of the database')
+  .action(verb(async () => (await import('./doctor.ts')).doctor()))
+
+program
+  .command('token')
+  .description('print an operator access token, alone on stdout')
+  .action(
+    verb(async () => {
+      process.stdout.write(`${await operatorToken(await readSettings())}\n`)
+      return 0
+    }),
+  )
+
+const tenant = program.command('tenant').description('tenants')
+tenant.command('create').requiredOption('--name <name>').requiredOption('--slug <slug>').action(verb(createTenant))
+
+const key = program.command('key').description('API keys')
+key
+  .command('create')
+  .requiredOption('--kind <kind>', 'anon or service')
+  .option('--name <name>', 'what it is for', 'made by tenon key create')
+  .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
+  .action(verb(createKey))
+
+const flows = program.command('flow').description('flows')
+const workspaceOption = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const
+flows.command('validate <file>').option(...workspaceOption).action(verb(flow.validate))
+flows.command('publish <file>').option(...workspaceOption).action(verb(flow.publish))
+flows
+  .command('run <flow>')
+  .option(...workspaceOption)
+  .option('--input <json>', 'input of the run', '{}')
+  .action(verb(flow.run))
+flows.command('watch <execution>').option(...workspaceOption).action(verb(flow.watch))
+
+program
+  .command('reference', { hidden: true })
+  .description('write docs/reference from the code')
+  .option('--check', 'write nothing; fail where it differs')
+  .action(verb(async (options) => (await import('./reference.ts')).reference(options)))
+
+await program.parseAsync()

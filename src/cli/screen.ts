@@ -1,0 +1,104 @@
+/** What `tenon up` shows: a line per thing that happens, then one table with everything a newcomer needs. */
+
+import type { ProgressEvent, Stack } from '../../stack/start.ts'
+import type { SupervisorEvent } from '../../stack/supervise.ts'
+import type { Demo } from './demo.ts'
+import type { Launched } from './launch.ts'
+
+const QUIET_MS = 2_000
+const TITLE_CHARS = 14
+
+export class Screen {
+  readonly #startedMs = performance.now()
+  #waiting: NodeJS.Timeout | undefined
+
+  line(text: string): void {
+    process.stdout.write(`${text}\n`)
+  }
+
+  /** A step that may take time; if it takes more than two seconds, the screen says so every two. */
+  step(what: string): void {
+    this.#still(what)
+    this.line(`  · ${what}`)
+  }
+
+  server({ server, phase, detail, elapsedMs }: ProgressEvent): void {
+    const took = phase === 'ready' ? ` (${seconds(elapsedMs)})` : ''
+    this.#still(`${server} ${phase}`)
+    this.line(`  ${phase === 'ready' ? '✓' : '·'} ${server.padEnd(TITLE_CHARS)} ${phase}${detail ? ` ${detail}` : ''}${took}`)
+  }
+
+  /** What happens to a server while the platform serves. */
+  event({ name, type, detail }: SupervisorEvent): void {
+    if (type === 'exited' || type === 'restarting' || type === 'gave_up') {
+      this.line(`  ! ${name} ${type.replace('_', ' ')}${detail ? `: ${detail}` : ''}`)
+    }
+    if (type === 'ready') this.line(`  ✓ ${name} is back`)
+  }
+
+  table(stack: Stack, launched: Launched, demo: Demo): void {
+    this.#hush()
+    const { execution, flow, version } = demo
+    this.line(`\nFlow ${flow} v${version}: ${execution.status}`)
+    this.line(indent(JSON.stringify(execution.output ?? execution.error, null, 2)))
+    this.line('\nServers')
+    for (const { title, version: running, address, origin } of stack.servers) {
+      this.line(`  ${title.padEnd(TITLE_CHARS)} ${running.padEnd(22)} ${address.padEnd(34)} ${origin}`)
+    }
+    this.line('\nPlatform')
+    this.#row('API', launched.url)
+    this.#row('OpenAPI page', `${launched.url}/docs`)
+    this.#row('Temporal UI', stack.env['TEMPORAL_UI_URL'] ?? '(set TEMPORAL_UI_URL)')
+    if (execution.temporal_url) this.#row('this run', execution.temporal_url)
+    this.#row('tenant', demo.tenantId)
+    this.#row('workspace', demo.workspaceId)
+    this.#keys(demo)
+    this.#story(launched.url, demo)
+    this.line(`\nReady in ${seconds(performance.now() - this.#startedMs)}`)
+  }
+
+  serving(): void {
+    this.line('Serving. Ctrl-C stops everything.')
+  }
+
+  end(byRequest: boolean): void {
+    this.#hush()
+    if (byRequest) this.line('\nStopping.')
+  }
+
+  #row(name: string, value: string): void {
+    this.line(`  ${name.padEnd(TITLE_CHARS)} ${value}`)
+  }
+
+  #keys(demo: Demo): void {
+    if (!demo.fresh) return this.#row('keys', 'in .env.local, as before')
+    this.line('\nKeys (shown once, saved to .env.local)')
+    this.#row('anon', demo.anonKey)
+    this.#row('service', demo.serviceKey)
+  }
+
+  #story(url: string, { workspaceId, flow }: Demo): void {
+    this.line(`
+Try it: create a document, read it back, run the flow
+  set -a; . ./.env.local; set +a
+  curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_SERVICE_KEY" \\
+    -H 'content-type: application/json' -d '{"title":"buy milk","done":false}'
+  curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_ANON_KEY"
+  curl -s ${url}/v1/flows/workspaces/${workspaceId}/definitions/${flow}/executions \\
+    -H "Authorization: Bearer $(npx tenon token)" -H 'Prefer: wait=10' \\
+    -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'`)
+  }
+
+  #still(what: string): void {
+    this.#hush()
+    const since = performance.now()
+    this.#waiting = setInterval(() => this.line(`    … ${what} (${seconds(performance.now() - since)})`), QUIET_MS).unref()
+  }
+
+  #hush(): void {
+    clearInterval(this.#waiting)
+  }
+}
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+const indent = (text: string) => text.replaceAll(/^/gm, '  ')

@@ -1,0 +1,107 @@
+/** `tenon up` (npm start): servers, platform, first tenant, first flow, a table; then it keeps serving. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { preferredPort } from '../../stack/ports.ts'
+import { findRunning, type Stack, startStack } from '../../stack/start.ts'
+import { type Demo, makeDemo } from './demo.ts'
+import { launch, type Launched, masterKeyOf } from './launch.ts'
+import { Screen } from './screen.ts'
+import { readEnvFile, type Settings, writeEnvFile } from './settings.ts'
+
+export interface UpOptions {
+  readonly once?: boolean
+  readonly ephemeral?: boolean
+  readonly port: string
+}
+
+/** @returns the exit code */
+export async function up(options: UpOptions): Promise<number> {
+  const screen = new Screen()
+  const dir = options.ephemeral ? await mkdtemp(join(tmpdir(), 'tenon-')) : resolve('.tenon')
+  const running = options.ephemeral ? undefined : await findRunning(dir)
+  if (running !== undefined) return already(running.pid, screen)
+  const stopping = stopSignal()
+  let stack: Stack | undefined
+  try {
+    stack = await startStack({
+      dir,
+      ephemeral: options.ephemeral ?? false,
+      env: process.env,
+      onProgress: (event) => screen.server(event),
+      signal: stopping,
+    })
+    const known = options.ephemeral ? {} : await readEnvFile()
+    const { demo, launched } = await start(stack, dir, options, known, screen)
+    if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))
+    screen.table(stack, launched, demo)
+    if (options.once) return demo.execution.status === 'completed' ? 0 : 1
+    screen.serving()
+    stack.supervisor.onEvent((event) => screen.event(event))
+    await aborted(stopping)
+    return 0
+  } catch (error) {
+    if (stopping.aborted) return 130
+    throw error
+  } finally {
+    screen.end(stopping.aborted)
+    await stack?.stop()
+    if (options.ephemeral) await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function start(
+  stack: Stack,
+  dir: string,
+  options: UpOptions,
+  known: Settings,
+  screen: Screen,
+): Promise<{ demo: Demo; launched: Launched }> {
+  const port = await preferredPort(Number(options.port))
+  screen.step('migrating the database, starting the API and the worker')
+  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir) })
+  const demo = await makeDemo(launched, known, (line) => screen.step(line))
+  return { demo, launched }
+}
+
+function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
+  return {
+    TENON_URL: launched.url,
+    TENON_TENANT_ID: demo.tenantId,
+    TENON_WORKSPACE_ID: demo.workspaceId,
+    TENON_ANON_KEY: demo.anonKey,
+    TENON_SERVICE_KEY: demo.serviceKey,
+    TENON_CLIENT_ID: launched.clientId,
+    TENON_CLIENT_SECRET: launched.clientSecret,
+    TEMPORAL_ADDRESS: stack.env['TEMPORAL_ADDRESS'],
+    TEMPORAL_UI_URL: stack.env['TEMPORAL_UI_URL'],
+  }
+}
+
+/** A second start finds the first and says where it is. */
+async function already(pid: number, screen: Screen): Promise<number> {
+  const known = await readEnvFile()
+  screen.line(`Tenon is running already (process ${pid}) at ${known['TENON_URL'] ?? 'an address not saved yet'}.`)
+  screen.line('Stop it with Ctrl-C there, or try one of your own beside it: npm start -- --ephemeral')
+  return 0
+}
+
+/** Aborts at the first Ctrl-C or TERM. A second one ends the process at once; the reaper then ends the servers. */
+function stopSignal(): AbortSignal {
+  const controller = new AbortController()
+  const stop = () => {
+    if (controller.signal.aborted) process.exit(130)
+    controller.abort()
+  }
+  process.on('SIGINT', stop)
+  process.on('SIGTERM', stop)
+  return controller.signal
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal.aborted) done()
+    signal.addEventListener('abort', () => done())
+  })
+}

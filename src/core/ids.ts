@@ -1,0 +1,45 @@
+/** Identifiers: TypeID (prefix + UUIDv7 in base32) for resources, plain UUIDv7 for documents. */
+
+import { TypeID } from 'typeid-js'
+import { v7 } from 'uuid'
+
+export type IdPrefix = 'ten' | 'ws' | 'key' | 'fn' | 'flow' | 'run' | 'mcp' | 'sch' | 'op' | 'evt' | 'req'
+
+/** Where new ids come from. A door hands one to each scope; an activity's is seeded, so that retries agree. */
+export interface IdSource {
+  /** A UUIDv7 in its usual text form. */
+  uuid(): string
+}
+
+export const randomIds: IdSource = { uuid: () => v7() }
+
+/**
+ * Ids that are the same each time they are asked for in the same order: a retried activity makes the same
+ * records again instead of new ones.
+ * @param msecs the time that the ids carry, milliseconds since the epoch
+ * @param random yields 16 bytes for the n-th id
+ */
+export function seededIds(msecs: number, random: (n: number) => Uint8Array): IdSource {
+  let n = 0
+  return { uuid: () => v7({ msecs, random: random(n++) }) }
+}
+
+/** `ten_01j…` from a UUID. */
+export function typeId<P extends IdPrefix>(prefix: P, uuid: string): `${P}_${string}` {
+  return TypeID.fromUUID(prefix, uuid).toString() as `${P}_${string}`
+}
+
+/** The UUID inside a TypeID. */
+export function uuidOf(id: string): string {
+  return TypeID.fromString(id).toUUID()
+}
+
+/** The JSON Schema pattern of one kind of id. */
+export function idPattern(prefix: IdPrefix): string {
+  return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
+}
+
+/** Whether a text is a UUID; a document id of another form is the id of nothing. */
+export function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(text)
+}

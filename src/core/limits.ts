@@ -1,0 +1,26 @@
+/** Every number that bounds something, with its unit in the name. */
+
+export const LIMITS = {
+  bodyBytesMax: 1_048_576,
+  documentBytesMax: 262_144,
+  documentDepthMax: 32,
+  documentKeysMax: 1_000,
+  flowSourceBytesMax: 262_144,
+  headerBytesMax: 16_384,
+  urlBytesMax: 8_192,
+  nameCharsMax: 200,
+  pageSizeDefault: 50,
+  pageSizeMax: 200,
+  preferWaitSecondsMax: 30,
+  requestTimeoutMs: 30_000,
+  statementTimeoutMs: { anon: 5_000, service: 15_000, admin: 15_000 },
+  poolConnectionsMax: 20,
+  poolWaitMs: 5_000,
+  keyCacheMs: 5_000,
+  keyCacheEntriesMax: 10_000,
+  httpCallTimeoutMs: 30_000,
+  httpCallBytesMax: 1_048_576,
+  stepOutputBytesMax: 262_144,
+  tokenSeconds: 3_600,
+  executionStepsShownMax: 1_000,
+} as const

@@ -1,0 +1,134 @@
+/** An operation as a value: declared once, derived into a route, a tool, a flow function and a test row. */
+
+import { type Static, type TObject, type TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { domainOf, type Domain, type Role } from './policy.ts'
+import { type InputError, Problem } from './problem.ts'
+
+export type Stability = 'stable' | 'preview' | 'experimental'
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
+export interface HttpBinding<Output> {
+  readonly method: Method
+  /** `/v1/things/{thing_id}`: names in braces are input fields. */
+  readonly path: string
+  /** The input field that is the whole body; `*`: the body's members are the remaining fields. */
+  readonly body?: string
+  /** Media types besides JSON, each with the input field that takes the text. */
+  readonly texts?: Readonly<Record<string, string>>
+  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
+  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match'>>
+  /** 200 where absent. */
+  readonly status?: (output: Output) => number
+  readonly location?: (output: Output) => string | undefined
+  readonly etag?: (output: Output) => string | undefined
+}
+
+/** What sort of scope `run` is given: the structure of tenants, or the inside of one workspace. */
+export type Reach = 'admin' | 'workspace'
+
+export interface Operation<Scope = never, Input = never, Output = unknown> {
+  /** `noun.verb`, stable: operationId, tool name, log field, name in `call:` of flows. */
+  readonly name: string
+  readonly summary: string
+  readonly reach: Reach
+  readonly domain: Domain
+  readonly roles: readonly Role[]
+  readonly stability: Stability
+  /** Changes nothing: may be a tool of the read-only MCP server. */
+  readonly reads: boolean
+  readonly input: TObject
+  readonly output: TSchema
+  readonly http: HttpBinding<Output>
+  readonly parse: (input: unknown) => Input
+  readonly run: (scope: Scope, input: Input) => Promise<Output>
+}
+
+/** Any operation, for lists: its own types are known only to itself. */
+// biome-ignore lint/suspicious/noExplicitAny: a list of operations is heterogeneous; doors call them through `parse`
+export type AnyOperation = Operation<any, any, any>
+
+export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
+  readonly name: string
+  readonly summary: string
+  readonly roles: readonly Role[]
+  readonly stability?: Stability
+  readonly input: I
+  readonly output: O
+  readonly http: HttpBinding<Static<O>>
+  readonly run: (scope: Scope, input: Static<I>) => Promise<Static<O>>
+}
+
+/** Declares an operation. @throws TypeError where roles of both domains are mixed: our own mistake. */
+export function operation<Scope, I extends TObject, O extends TSchema>(
+  reach: Reach,
+  spec: OperationSpec<Scope, I, O>,
+): Operation<Scope, Static<I>, Static<O>> {
+  const domains = new Set(spec.roles.map(domainOf))
+  const [domain] = domains
+  if (domain === undefined || domains.size > 1) throw new TypeError(`${spec.name}: roles of one domain, please`)
+  return {
+    stability: 'stable',
+    ...spec,
+    reach,
+    domain,
+    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
+    parse: parser(spec.input, spec.http),
+  }
+}
+
+/** A parser of the input schema that reports every fault at once, each with where the field came from. */
+function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: unknown) => Static<I> {
+  let compiled: ReturnType<typeof Compile> | undefined
+  return (input) => {
+    compiled ??= Compile(schema)
+    if (compiled.Check(input)) return input as Static<I>
+    const errors = compiled
+      .Errors(input)
+      .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
+      .flatMap((error) => inputErrors(error, http))
+    throw new Problem('validation_failed', {
+      detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
+      errors,
+    })
+  }
+}
+
+interface SchemaError {
+  readonly keyword: string
+  readonly instancePath: string
+  readonly message: string
+  readonly params: object
+}
+
+function inputErrors<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
+  const listed = error.params as { additionalProperties?: string[]; requiredProperties?: string[] }
+  const unknown = (listed.additionalProperties ?? []).map((name) => [name, 'is not a known field'] as const)
+  const missing = (listed.requiredProperties ?? []).map((name) => [name, 'is required'] as const)
+  const named = [...unknown, ...missing]
+  if (named.length === 0) return [inputError(error.instancePath, error.message, http)]
+  return named.map(([name, detail]) => inputError(`${error.instancePath}/${name}`, detail, http))
+}
+
+function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): InputError {
+  const field = pointer.split('/')[1] ?? ''
+  const place = placeOf(field, http)
+  const whole = place === 'body' && http.body === field
+  const inside = whole ? pointer.slice(field.length + 1) : pointer
+  return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
+}
+
+/** Where on the wire an input field stands. */
+export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'] {
+  if (http.path.includes(`{${field}}`)) return 'path'
+  if (http.headers?.[field] !== undefined) return 'header'
+  if (http.body === '*' || http.body === field) return 'body'
+  return 'query'
+}
+
+/** Names of query parameters that are not spelled like their field (interface.md §4). */
+export const QUERY_NAMES: Readonly<Record<string, string>> = {
+  page_size: 'page[size]',
+  page_after: 'page[after]',
+}

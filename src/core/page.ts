@@ -1,0 +1,56 @@
+/** The list envelope and its cursor. */
+
+import Type, { type Static, type TSchema } from 'typebox'
+import { LIMITS } from './limits.ts'
+import { Problem } from './problem.ts'
+
+/** Input fields of every list operation. */
+export const PageInput = {
+  page_size: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Items on a page; 50 where absent.' }),
+  ),
+  page_after: Type.Optional(Type.String({ maxLength: 512, description: '`page.next` of the page before.' })),
+}
+
+export interface PageRequest {
+  readonly page_size?: number
+  readonly page_after?: string
+}
+
+/** `{data, page: {size, next, has_more}}` (decisions §5). */
+export function PageOf<T extends TSchema>(item: T) {
+  return Type.Object({
+    data: Type.Array(item),
+    page: Type.Object({
+      size: Type.Integer(),
+      next: Type.Union([Type.String(), Type.Null()]),
+      has_more: Type.Boolean(),
+    }),
+  })
+}
+export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
+
+/** What a list statement binds: the id to start after ('' at the beginning), and one row more than asked for. */
+export function pageBounds(input: PageRequest): { after: string; limit: number } {
+  const after = input.page_after === undefined ? '' : readCursor(input.page_after)
+  return { after, limit: (input.page_size ?? LIMITS.pageSizeDefault) + 1 }
+}
+
+/** Cuts the extra row off and makes it into `has_more` and `next`. */
+export function pageFrom<T extends { id?: unknown }>(input: PageRequest, rows: readonly T[]): Page<T> {
+  const size = input.page_size ?? LIMITS.pageSizeDefault
+  const data = rows.slice(0, size)
+  const last = data.at(-1)
+  const more = rows.length > size && last !== undefined
+  return { data, page: { size, next: more ? cursor(String(last.id)) : null, has_more: more } }
+}
+
+function cursor(id: string): string {
+  return `c1_${Buffer.from(id).toString('base64url')}`
+}
+
+function readCursor(text: string): string {
+  const id = text.startsWith('c1_') ? Buffer.from(text.slice(3), 'base64url').toString() : ''
+  if (!/^[0-9a-z_-]{1,64}$/.test(id)) throw new Problem('cursor_invalid')
+  return id
+}

@@ -1,0 +1,46 @@
+/** Roles, the two privilege domains, and which role a principal acts in on an operation. */
+
+import type { TenantId, WorkspaceId } from './tenant.ts'
+
+export type Domain = 'structural_admin' | 'data_access'
+export type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
+export type DataRole = 'service' | 'anon'
+export type Role = AdminRole | DataRole
+
+/** Role groups, widest last. An operation names one of them. */
+export const OPERATORS = ['operator'] as const satisfies readonly Role[]
+export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies readonly Role[]
+export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
+export const WRITERS = ['service'] as const satisfies readonly Role[]
+export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
+
+export function domainOf(role: Role): Domain {
+  return role === 'service' || role === 'anon' ? 'data_access' : 'structural_admin'
+}
+
+/** A verified credential: who, of which tenant, in which roles. Made by `platform/auth` and by nobody else. */
+export interface Principal {
+  /** What was seen, in words for error texts: `a service API key ending …9f2c`. */
+  readonly seen: string
+  /** Subject for audit and logs: key id, client id or user id. */
+  readonly subject: string
+  readonly tenantId?: TenantId
+  readonly workspaceId?: WorkspaceId
+  readonly roles: readonly Role[]
+}
+
+/** Who acts inside a scope. */
+export interface Actor {
+  readonly subject: string
+  readonly role: Role
+}
+
+/** The role in which a principal may run an operation with these roles; undefined where it may not. */
+export function roleFor(principal: Principal, allowed: readonly Role[]): Role | undefined {
+  return allowed.find((role) => principal.roles.includes(role))
+}
+
+/** Whether the principal has any role of the domain at all. */
+export function inDomain(principal: Principal, domain: Domain): boolean {
+  return principal.roles.some((role) => domainOf(role) === domain)
+}

@@ -1,0 +1,48 @@
+/** Who a thing belongs to: plain data that may travel, and the one form of a workflow id. */
+
+export type TenantId = `ten_${string}`
+export type WorkspaceId = `ws_${string}`
+
+/** What travels in the Temporal header. `-` as workspace means work of the tenant as a whole. */
+export interface TenantRef {
+  readonly tenantId: TenantId
+  readonly workspaceId: WorkspaceId | '-'
+}
+
+/** A ref that names a workspace. */
+export interface WorkspaceRef extends TenantRef {
+  readonly workspaceId: WorkspaceId
+}
+
+/** The Temporal header that carries a {@link TenantRef}. */
+export const REF_HEADER = 'tenon-ref'
+
+/** `<tenant>:<workspace>:`; compared with its trailing colon, so that `ten_1` never matches `ten_10`. */
+export function workflowPrefix(ref: TenantRef): string {
+  return `${ref.tenantId}:${ref.workspaceId}:`
+}
+
+/** The four-part id of interface.md §2; `subject` is a flow, a function or the name of tenant work. */
+export function workflowId(ref: TenantRef, subject: string, runUuid: string): string {
+  return `${workflowPrefix(ref)}${subject}:${runUuid}`
+}
+
+/** Whether a workflow id lies in the ref's part of the id space. Asked before any Temporal call. */
+export function owns(ref: TenantRef, id: string): boolean {
+  return id.startsWith(workflowPrefix(ref)) && id.split(':').length === 4
+}
+
+/** The ref that a workflow id names, or undefined where the id is not of the four-part form. */
+export function refOf(id: string): TenantRef | undefined {
+  const [tenantId, workspaceId, ...rest] = id.split(':')
+  if (rest.length !== 2 || !isTenantId(tenantId)) return undefined
+  return workspaceId === '-' || isWorkspaceId(workspaceId) ? { tenantId, workspaceId } : undefined
+}
+
+export function isTenantId(text: unknown): text is TenantId {
+  return typeof text === 'string' && /^ten_[0-9a-hjkmnp-tv-z]{26}$/.test(text)
+}
+
+export function isWorkspaceId(text: unknown): text is WorkspaceId {
+  return typeof text === 'string' && /^ws_[0-9a-hjkmnp-tv-z]{26}$/.test(text)
+}

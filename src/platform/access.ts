@@ -1,0 +1,80 @@
+/** Principal + operation + input → scope. The one place where a credential becomes a handle, for every door. */
+
+import { type IdSource, randomIds } from '../core/ids.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
+import type { Database } from './pg/database.ts'
+import { sql } from './pg/sql.ts'
+import { AdminScope, type Parts, WorkspaceScope } from './scope.ts'
+import { SystemScope } from './system.ts'
+
+const NEEDED = {
+  structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
+  data_access: 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace',
+} as const
+
+export class Access {
+  readonly #parts: Parts
+  readonly #system: SystemScope
+
+  constructor(parts: Parts, database: Database) {
+    this.#parts = parts
+    this.#system = new SystemScope('resolve-workspace', database)
+  }
+
+  /**
+   * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
+   * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
+   */
+  async open(operation: AnyOperation, principal: Principal, workspaceId?: string): Promise<AdminScope | WorkspaceScope> {
+    const role = this.permit(operation, principal)
+    const actor = { subject: principal.subject, role }
+    if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
+    const ref = await this.#workspace(operation, principal, role, workspaceId)
+    return WorkspaceScope.open(actor, ref, this.#parts, randomIds)
+  }
+
+  /** The role in which the principal may run the operation. Needs no input, so it is asked before any is read. */
+  permit(operation: AnyOperation, principal: Principal): Role {
+    const role = roleFor(principal, operation.roles)
+    if (role !== undefined) return role
+    if (inDomain(principal, operation.domain)) {
+      throw new Problem('forbidden', { detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.` })
+    }
+    throw new Problem('privilege_domain_mismatch', {
+      detail: `This route is of the domain ${operation.domain}: send ${NEEDED[operation.domain]}. You sent ${principal.seen}.`,
+      members: { domain: operation.domain },
+    })
+  }
+
+  /** A scope for work that goes on in a workflow of this ref, in an activity of it. */
+  continueWorkspace(ref: WorkspaceRef, actor: { subject: string; role: Role }, ids: IdSource): WorkspaceScope {
+    return WorkspaceScope.open(actor, ref, this.#parts, ids)
+  }
+
+  continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
+    return AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, this.#parts, ids)
+  }
+
+  async #workspace(
+    operation: AnyOperation,
+    principal: Principal,
+    role: Role,
+    wanted: string | undefined,
+  ): Promise<WorkspaceRef> {
+    const { tenantId, workspaceId } = principal
+    if (operation.domain === 'data_access') {
+      if (tenantId === undefined || workspaceId === undefined) throw new Problem('forbidden')
+      return { tenantId, workspaceId }
+    }
+    if (!isWorkspaceId(wanted)) throw notFound('workspace')
+    if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
+    const row = await this.#system.row<{ tenant_id: TenantId }>(
+      sql`select tenant_id from workspaces where id = ${wanted}`,
+    )
+    if (row === undefined || (role !== 'operator' && row.tenant_id !== tenantId)) throw notFound('workspace')
+    return { tenantId: row.tenant_id, workspaceId: wanted }
+  }
+}

@@ -1,0 +1,119 @@
+/** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
+
+import { errors } from 'jose'
+import type { DataRole, Principal, Role } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
+import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../core/tenant.ts'
+import type { Identity } from './identity.ts'
+import type { KeyCache } from './key-cache.ts'
+import { keyHash, keyKind } from './keys.ts'
+import type { Database } from './pg/database.ts'
+import { sql } from './pg/sql.ts'
+import { SystemScope } from './system.ts'
+
+/** What was presented, after the door has settled which of several counts. */
+export type Credential =
+  | { readonly kind: 'api_key'; readonly text: string }
+  | { readonly kind: 'token'; readonly text: string }
+
+/** A key as the cache holds it: what its holder may reach, and until when. */
+export interface KeyRow {
+  readonly id: string
+  readonly tenant_id: TenantId
+  readonly workspace_id: WorkspaceId
+  readonly kind: DataRole
+  readonly last4: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly tenant_state: string
+  readonly workspace_state: string
+}
+
+const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
+
+export class Authenticator {
+  readonly #system: SystemScope
+  readonly #identity: () => Promise<Identity>
+  readonly #keys: KeyCache<KeyRow>
+
+  constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
+    this.#system = new SystemScope('authenticate', database)
+    this.#identity = identity
+    this.#keys = keys
+  }
+
+  /** @throws Problem 401 where the credential is not good, whatever else the request carries */
+  authenticate(credential: Credential): Promise<Principal> {
+    return credential.kind === 'api_key' ? this.#key(credential.text) : this.#token(credential.text)
+  }
+
+  async #key(text: string): Promise<Principal> {
+    if (keyKind(text) === undefined) throw invalidKey()
+    const row = await this.#find(keyHash(text))
+    const seen = `a ${row.kind} API key ending …${row.last4}`
+    if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
+    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw invalidKey('api_key_expired')
+    if (row.tenant_state !== 'active' || row.workspace_state !== 'active') throw new Problem('tenant_suspended')
+    return { seen, subject: row.id, tenantId: row.tenant_id, workspaceId: row.workspace_id, roles: [row.kind] }
+  }
+
+  async #find(hash: Buffer): Promise<KeyRow> {
+    const name = hash.toString('base64')
+    const cached = this.#keys.get(name)
+    if (cached !== undefined) return cached
+    const row = await this.#system.row<KeyRow>(sql`
+      with touched as (
+        update api_keys set last_used_at = now()
+        where hash = ${hash} and (last_used_at is null or last_used_at < now() - interval '1 minute'))
+      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, k.expires_at, k.revoked_at,
+        t.state as tenant_state, w.state as workspace_state
+      from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
+      where k.hash = ${hash}`)
+    if (row === undefined) throw invalidKey()
+    this.#keys.set(name, row)
+    return row
+  }
+
+  async #token(text: string): Promise<Principal> {
+    const identity = await this.#identity()
+    const claims = await identity.verify(text).catch((cause: unknown) => {
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
+        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+        cause,
+      })
+    })
+    const { tenantId, workspaceId } = claims
+    const bounds = {
+      ...(isTenantId(tenantId) && { tenantId }),
+      ...(isWorkspaceId(workspaceId) && { workspaceId }),
+    }
+    const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
+    return {
+      seen: `a token of ${claims.sub}`,
+      subject: claims.sub,
+      ...bounds,
+      roles: [...roles, ...dataRoles(claims.roles, bounds)],
+    }
+  }
+}
+
+interface Bounds {
+  readonly tenantId?: TenantId
+  readonly workspaceId?: WorkspaceId
+}
+
+/** An admin of a tenant without a tenant, or of a workspace without one, is an admin of nothing. */
+function hasBounds(role: Role, bounds: Bounds): boolean {
+  if (role === 'operator') return true
+  return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
+}
+
+/** A token that names a tenant and a workspace reaches data (decisions §3): `service` where it says so, else `anon`. */
+function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
+  if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
+  return roles.includes('service') ? ['service'] : ['anon']
+}
+
+function invalidKey(code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' = 'api_key_invalid'): Problem {
+  return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
+}

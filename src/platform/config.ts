@@ -1,0 +1,90 @@
+/** Every setting of the platform's processes: one schema, read once in each main, all faults at once. */
+
+import Type, { type Static } from 'typebox'
+import { Value } from 'typebox/value'
+
+const Url = (description: string, scheme = '[a-z0-9+]+') =>
+  Type.String({ pattern: `^${scheme}://.+`, description })
+
+const ConfigSchema = Type.Object({
+  TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address the API listens on.' }),
+  TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
+  TENON_PUBLIC_URL: Type.Optional(Url('Base URL as clients see it; the issuer of tokens.', 'https?')),
+  TENON_MASTER_KEY: Type.String({
+    pattern: '^[A-Za-z0-9+/]{43}=$',
+    description: '32 random bytes in base64. Seals secrets at rest; losing it loses them.',
+  }),
+  TENON_WORKFLOW_BUNDLE: Type.Optional(
+    Type.String({ description: 'Path of a built workflow bundle; built at start where absent.' }),
+  ),
+  TENON_CHECK_REPLIES: Type.Boolean({
+    default: false,
+    description: 'Check every reply against its schema (tests); a mismatch is a 500.',
+  }),
+  DATABASE_APP_URL: Url('PostgreSQL, as the login role tenon_app.', 'postgres(ql)?'),
+  TEMPORAL_ADDRESS: Type.String({ pattern: '^[^/]+:[0-9]+$', description: 'host:port of Temporal.' }),
+  TEMPORAL_NAMESPACE: Type.String({ default: 'default', description: 'Namespace shared by all tenants.' }),
+  TEMPORAL_UI_URL: Type.Optional(Url('Temporal UI, for links in answers.', 'https?')),
+  S3_ENDPOINT: Url('S3 and IAM endpoint.', 'https?'),
+  S3_ACCESS_KEY_ID: Type.String({ minLength: 1, description: 'Root identity: makes buckets and identities.' }),
+  S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
+  REDIS_URL: Url('Valkey or Redis.', 'rediss?'),
+  TENON_EGRESS_ALLOW: Type.String({
+    default: '',
+    pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
+    description: 'host:port,… that flows may reach although they are not public.',
+  }),
+  LOG_LEVEL: Type.Union(
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
+    { default: 'info', description: 'Least level that is logged.' },
+  ),
+})
+
+export type Config = Readonly<Static<typeof ConfigSchema>>
+
+/** What is wrong with the environment, a line per variable. Values are never shown: some are secrets. */
+export class ConfigError extends Error {
+  readonly faults: readonly string[]
+  constructor(faults: readonly string[]) {
+    super(`The configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+    this.name = 'ConfigError'
+    this.faults = faults
+  }
+}
+
+/**
+ * Reads the configuration. An empty variable counts as absent.
+ * @throws ConfigError naming every bad variable at once
+ */
+export function parseConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(
+    Object.keys(ConfigSchema.properties).flatMap((name) => (env[name] ? [[name, env[name]]] : [])),
+  )
+  const value = Value.Convert(ConfigSchema, Value.Default(ConfigSchema, given))
+  const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) => fault(name, schema, value))
+  if (faults.length > 0) throw new ConfigError(faults)
+  return Object.freeze(value as Config)
+}
+
+function fault(name: string, schema: Type.TSchema & { description?: string }, value: unknown): string[] {
+  const field = (value as Record<string, unknown>)[name]
+  const optional = !ConfigSchema.required.includes(name as never)
+  if (field === undefined) return optional ? [] : [`${name} is missing. ${schema.description ?? ''}`]
+  if (Value.Check(schema, field)) return []
+  const [first] = Value.Errors(schema, field)
+  return [`${name} ${first?.message ?? 'is not valid'}. ${schema.description ?? ''}`]
+}
+
+/** Base URL as clients see it. */
+export function publicUrl(config: Config): string {
+  return (config.TENON_PUBLIC_URL ?? `http://${config.TENON_HOST}:${config.TENON_PORT}`).replace(/\/$/, '')
+}
+
+/** The settings as a table for docs/reference/config.md. */
+export function describeConfig(): { name: string; default: string; description: string }[] {
+  return Object.entries(ConfigSchema.properties).map(([name, schema]) => {
+    const { default: value, description } = schema as { default?: unknown; description?: string }
+    const required = ConfigSchema.required.includes(name as never) && value === undefined
+    return { name, default: required ? '(required)' : String(value ?? ''), description: description ?? '' }
+  })
+}

@@ -1,0 +1,133 @@
+/** Outbound HTTP through one guard: addresses are judged after DNS, the judged address is the one connected to. */
+
+import { lookup } from 'node:dns/promises'
+import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http'
+import { request as tlsRequest } from 'node:https'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+
+export interface Outbound {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export interface Inbound {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** Loopback, private, link-local (metadata services), CGNAT, benchmarking, multicast, reserved; and their IPv6 kin. */
+const FORBIDDEN_V4 = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const
+const FORBIDDEN_V6 = [
+  ['::', 127],
+  ['64:ff9b::', 96],
+  ['2002::', 16],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['ff00::', 8],
+] as const
+
+const forbidden = new BlockList()
+for (const [net, bits] of FORBIDDEN_V4) forbidden.addSubnet(net, bits, 'ipv4')
+for (const [net, bits] of FORBIDDEN_V6) forbidden.addSubnet(net, bits, 'ipv6')
+
+export class Egress {
+  readonly #allowed: ReadonlySet<string>
+
+  /** @param allowed `host:port` texts that are reached whatever their address */
+  constructor(allowed: readonly string[]) {
+    this.#allowed = new Set(allowed)
+  }
+
+  /**
+   * Sends one request. Redirects are answers, not followed.
+   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
+   */
+  async send(outbound: Outbound): Promise<Inbound> {
+    const { url } = outbound
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
+    const port = url.port || (url.protocol === 'https:' ? '443' : '80')
+    const trusted = this.#allowed.has(`${url.hostname}:${port}`)
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    if (!trusted && isIP(host) !== 0) judge(host)
+    return exchange(outbound, trusted ? undefined : guardedLookup)
+  }
+}
+
+/** @throws Problem where the address is not one of the public Internet */
+function judge(address: string): void {
+  const mapped = /^::ffff:([0-9.]+)$/i.exec(address)?.[1]
+  const text = mapped ?? address
+  const family = isIP(text) === 6 ? 'ipv6' : 'ipv4'
+  if (forbidden.check(text, family)) throw refused('the address is not a public one')
+}
+
+const refused = (why: string) => new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
+
+/** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
+const guardedLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { ...options, all: true }).then(
+    (found) => {
+      try {
+        for (const { address } of found) judge(address)
+      } catch (error) {
+        return callback(error as Error, '')
+      }
+      const [first] = found
+      if (options.all) return callback(null, found as never)
+      return callback(null, first?.address ?? '', first?.family ?? 4)
+    },
+    (error: Error) => callback(error as NodeJS.ErrnoException, ''),
+  )
+}
+
+function exchange(outbound: Outbound, guard: LookupFunction | undefined): Promise<Inbound> {
+  const { url, method, headers, body } = outbound
+  const open = url.protocol === 'https:' ? tlsRequest : plainRequest
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(LIMITS.httpCallTimeoutMs)
+    const sent: ClientRequest = open(
+      url,
+      { method, headers, signal, agent: false, ...(guard && { lookup: guard }) },
+      (response) => read(response).then(resolve, reject),
+    )
+    sent.on('error', (cause) => reject(cause instanceof Problem ? cause : noAnswer(cause)))
+    sent.end(body)
+  })
+}
+
+async function read(response: IncomingMessage): Promise<Inbound> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > LIMITS.httpCallBytesMax) {
+      response.destroy()
+      throw new Problem('upstream_invalid', { detail: `The answer has more than ${LIMITS.httpCallBytesMax} bytes.` })
+    }
+    chunks.push(chunk)
+  }
+  const headers = Object.fromEntries(
+    Object.entries(response.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : String(value)]),
+  )
+  return { status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks) }
+}
+
+const noAnswer = (cause: unknown) =>
+  new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })

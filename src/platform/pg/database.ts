@@ -1,0 +1,104 @@
+/** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
+
+import { DatabaseError, Pool } from 'pg'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { Batch, type Row } from './batch.ts'
+import { type Sql, sql } from './sql.ts'
+
+export type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator'
+
+/** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
+export interface Mandate {
+  readonly mask: Mask
+  readonly tenant: string
+  readonly workspace: string
+  readonly statementTimeoutMs: number
+}
+
+export class Database {
+  readonly #pool: Pool
+
+  private constructor(pool: Pool) {
+    this.#pool = pool
+  }
+
+  static open(url: string, onError: (error: Error) => void): Database {
+    const pool = new Pool({
+      connectionString: url,
+      max: LIMITS.poolConnectionsMax,
+      connectionTimeoutMillis: LIMITS.poolWaitMs,
+      application_name: 'tenon',
+    })
+    pool.on('error', onError)
+    return new Database(pool)
+  }
+
+  /**
+   * Runs the statements as one transaction in one round trip.
+   * @throws Problem `dependency_unavailable`, `overloaded` or `query_timeout`; the server's own DatabaseError
+   *   for what the caller must judge (unique violations and the like)
+   */
+  async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+    const client = await this.#pool.connect().catch((error: unknown) => {
+      throw unavailable(error)
+    })
+    const batch = new Batch([settings(mandate), ...statements])
+    let broken: unknown
+    try {
+      client.query(batch)
+      const [, ...rows] = await batch.done
+      return rows
+    } catch (error) {
+      const translated = translate(error)
+      broken = translated.code === 'dependency_unavailable' ? error : undefined
+      throw translated
+    } finally {
+      client.release(broken instanceof Error)
+    }
+  }
+
+  /** Whether the server answers. */
+  async ping(): Promise<void> {
+    await this.batch({ mask: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 }, [sql`select 1`])
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end()
+  }
+}
+
+/** All four are transaction-local (third argument `true`): they end with the batch. */
+function settings(mandate: Mandate): Sql {
+  return sql`select set_config('role', ${mandate.mask}, true), set_config('tenon.tenant', ${mandate.tenant}, true),
+    set_config('tenon.workspace', ${mandate.workspace}, true),
+    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true)`
+}
+
+/** 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
+const REFUSALS = [
+  [/^57014$/, 'query_timeout'],
+  [/^42501$/, 'forbidden'],
+  [/^22/, 'value_invalid'],
+] as const
+
+/** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
+function translate(error: unknown): Problem | DatabaseError {
+  if (!(error instanceof DatabaseError)) return unavailable(error)
+  const code = error.code ?? ''
+  const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
+  if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
+  return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
+}
+
+function unavailable(cause: unknown): Problem {
+  const waited = cause instanceof Error && /timeout exceeded when trying to connect/.test(cause.message)
+  if (waited) return new Problem('overloaded', { detail: 'All database connections are busy.', cause })
+  return new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.', cause })
+}
+
+/** The name of the constraint where a unique or foreign key was violated, else undefined. */
+export function violated(error: unknown): string | undefined {
+  if (!(error instanceof DatabaseError)) return undefined
+  return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
+}

@@ -1,0 +1,90 @@
+/** Brings a database to this version: roles, then every migration file once, under one advisory lock. */
+
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { Client } from 'pg'
+
+const FOLDER = new URL('migrations/', import.meta.url)
+/** An arbitrary number of ours for pg_advisory_lock. */
+const LOCK = 7_302_516
+
+export interface Migrated {
+  /** Names of the migrations that this call applied. */
+  readonly applied: readonly string[]
+  /** URL of the same database for the login role `tenon_app`. */
+  readonly appUrl: string
+}
+
+/**
+ * Idempotent; two at once wait for each other.
+ * @param adminUrl a role that may create roles, or one to which `tenon_owner` and `tenon_app` were given
+ * @param appPassword becomes the password of `tenon_app`
+ * @throws Error where an applied file was changed since
+ */
+export async function migrate(adminUrl: string, appPassword: string): Promise<Migrated> {
+  const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [LOCK])
+    await ensureLogins(client, appPassword)
+    const applied = await applyAll(client)
+    const url = new URL(adminUrl)
+    url.username = 'tenon_app'
+    url.password = appPassword
+    return { applied, appUrl: url.href }
+  } finally {
+    await client.end()
+  }
+}
+
+/** The owner owns all objects and never logs in; the app logs in and owns nothing. Neither bypasses RLS. */
+async function ensureLogins(client: Client, appPassword: string): Promise<void> {
+  await client.query(`do $$ begin
+    if not exists (select from pg_roles where rolname = 'tenon_owner') then
+      create role tenon_owner nologin nosuperuser nobypassrls createrole;
+    end if;
+    if not exists (select from pg_roles where rolname = 'tenon_app') then
+      create role tenon_app login nosuperuser nobypassrls noinherit;
+    end if;
+  end $$`)
+  await client.query(`alter role tenon_app password ${client.escapeLiteral(appPassword)}`)
+  await client.query("alter role tenon_app set search_path = tenon, pg_catalog")
+  const { rows } = await client.query('select current_database() as name')
+  const database = client.escapeIdentifier(String(rows[0]?.name))
+  await client.query(`grant create, connect on database ${database} to tenon_owner`)
+  await client.query('revoke all on schema public from public')
+  await client.query('grant tenon_owner to current_user')
+}
+
+async function applyAll(client: Client): Promise<string[]> {
+  await client.query('create table if not exists public.tenon_migrations (name text primary key, sha256 text not null, applied_at timestamptz not null default now())')
+  const { rows } = await client.query('select name, sha256 from public.tenon_migrations')
+  const done = new Map(rows.map((row) => [row.name as string, row.sha256 as string]))
+  const applied: string[] = []
+  for (const name of (await readdir(FOLDER)).filter((file) => file.endsWith('.sql')).sort()) {
+    const text = await readFile(new URL(name, FOLDER), 'utf8')
+    const sha256 = createHash('sha256').update(text).digest('hex')
+    const known = done.get(name)
+    if (known === sha256) continue
+    if (known !== undefined) throw new Error(`Migration ${name} was changed after it was applied; add a new one.`)
+    await apply(client, name, text, sha256)
+    applied.push(name)
+  }
+  return applied
+}
+
+async function apply(client: Client, name: string, text: string, sha256: string): Promise<void> {
+  await client.query('begin')
+  try {
+    await client.query('set local role tenon_owner')
+    await client.query(text)
+    await client.query('reset role')
+    await client.query('insert into public.tenon_migrations (name, sha256) values ($1, $2)', [name, sha256])
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback')
+    throw new Error(`Migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    })
+  }
+}

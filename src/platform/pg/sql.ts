@@ -1,0 +1,55 @@
+/** SQL as a value: text with numbered places, and the values for them. No user text ever becomes SQL. */
+
+export type SqlValue = string | number | boolean | null | undefined | Date | object
+
+export class Sql {
+  readonly #parts: readonly string[]
+  readonly #values: readonly SqlValue[]
+
+  private constructor(parts: readonly string[], values: readonly SqlValue[]) {
+    this.#parts = parts
+    this.#values = values
+  }
+
+  /** Only the tag below makes one: the strings of a template literal are our own source text. */
+  static of(parts: TemplateStringsArray, values: readonly (SqlValue | Sql)[]): Sql {
+    const texts: string[] = [parts[0] ?? '']
+    const bound: SqlValue[] = []
+    values.forEach((value, index) => {
+      const tail = parts[index + 1] ?? ''
+      if (!(value instanceof Sql)) {
+        bound.push(value)
+        texts.push(tail)
+        return
+      }
+      const [head = '', ...rest] = value.#parts
+      texts[texts.length - 1] += head
+      texts.push(...rest)
+      texts[texts.length - 1] += tail
+      bound.push(...value.#values)
+    })
+    return new Sql(texts, bound)
+  }
+
+  /** `select … where id = $1` */
+  get text(): string {
+    return this.#parts.map((part, index) => (index === 0 ? part : `$${index}${part}`)).join('')
+  }
+
+  /** In text form, as the extended protocol takes them. Objects go as JSON. */
+  get values(): (string | null)[] {
+    return this.#values.map(encode)
+  }
+}
+
+/** `` sql`select name from tenants where id = ${id}` ``; a nested Sql is spliced in. */
+export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]): Sql {
+  return Sql.of(parts, values)
+}
+
+function encode(value: SqlValue): string | null {
+  if (value === null || value === undefined) return null
+  if (value instanceof Date) return value.toISOString()
+  if (typeof value === 'object') return Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : JSON.stringify(value)
+  return String(value)
+}

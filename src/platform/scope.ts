@@ -1,0 +1,177 @@
+/** The handles through which everything is done. Only the doors open them; nobody can make a look-alike. */
+
+import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
+import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
+import type { Database, Mandate } from './pg/database.ts'
+import type { KeyRow } from './auth.ts'
+import type { KeyCache } from './key-cache.ts'
+import type { Row } from './pg/batch.ts'
+import type { Sql } from './pg/sql.ts'
+import type { Objects } from './objects.ts'
+import type { Secrets } from './secrets.ts'
+import type { Start, Temporal } from './temporal.ts'
+
+/** What the platform lends to scopes. Never handed on. */
+export interface Parts {
+  readonly database: Database
+  readonly temporal: Temporal
+  readonly objects: Objects
+  readonly secrets: Secrets
+  readonly keys: KeyCache<KeyRow>
+}
+
+const MASKS = {
+  operator: 'tenon_operator',
+  tenant_admin: 'tenon_admin',
+  workspace_admin: 'tenon_admin',
+  service: 'tenon_service',
+  anon: 'tenon_anon',
+} as const
+
+function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
+  const timeouts = LIMITS.statementTimeoutMs
+  const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
+  return { mask: MASKS[actor.role], tenant, workspace, statementTimeoutMs }
+}
+
+/** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
+abstract class Scope {
+  readonly actor: Actor
+  readonly #mandate: Mandate
+  readonly #parts: Parts
+  readonly #ids: IdSource
+
+  protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
+    this.actor = actor
+    this.#mandate = mandate
+    this.#parts = parts
+    this.#ids = ids
+  }
+
+  /** Statements as one transaction in one round trip; rows per statement. */
+  batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#parts.database.batch(this.#mandate, statements)
+  }
+
+  /** The rows of one statement. */
+  async rows<T extends object>(statement: Sql): Promise<T[]> {
+    const [rows = []] = await this.batch(statement)
+    return rows as T[]
+  }
+
+  /** The first row of one statement, if there is one. */
+  async row<T extends object>(statement: Sql): Promise<T | undefined> {
+    const [row] = await this.rows<T>(statement)
+    return row
+  }
+
+  /** A new UUIDv7. In an activity, the same one at each attempt. */
+  uuid(): string {
+    return this.#ids.uuid()
+  }
+
+  newId<P extends IdPrefix>(prefix: P): `${P}_${string}` {
+    return typeId(prefix, this.uuid())
+  }
+
+  protected durable(ref: TenantRef): Durable {
+    return new Durable(ref, this.#parts.temporal)
+  }
+
+  protected get parts(): Parts {
+    return this.#parts
+  }
+}
+
+/** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
+export class Durable {
+  readonly #ref: TenantRef
+  readonly #temporal: Temporal
+
+  constructor(ref: TenantRef, temporal: Temporal) {
+    this.#ref = ref
+    this.#temporal = temporal
+  }
+
+  start(start: Start): Promise<string> {
+    return this.#temporal.start(this.#ref, start)
+  }
+
+  /** Whether the workflow ended within `waitMs`. A foreign id is the id of nothing: no call is made. */
+  ended(id: string, waitMs: number): Promise<boolean> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.ended(this.#ref, id, waitMs)
+  }
+
+  uiLink(id: string): string | undefined {
+    return this.#temporal.uiLink(id)
+  }
+}
+
+/**
+ * The structure of tenants. An operator's sees the metadata of all tenants and no document of any; a tenant
+ * admin's sees one tenant, a workspace admin's one workspace: row-level security decides, not the caller.
+ */
+export class AdminScope extends Scope {
+  /** The tenant that the credential names; undefined for an operator. */
+  readonly tenantId: TenantId | undefined
+
+  private constructor(actor: Actor, tenantId: TenantId | undefined, workspaceId: string, parts: Parts, ids: IdSource) {
+    super(actor, mandateOf(actor, tenantId ?? '', workspaceId), parts, ids)
+    this.tenantId = tenantId
+  }
+
+  static open(actor: Actor, bounds: AdminBounds, parts: Parts, ids: IdSource): AdminScope {
+    if (actor.role !== 'operator' && bounds.tenantId === undefined) throw new TypeError('an admin has a tenant')
+    if (actor.role === 'workspace_admin' && bounds.workspaceId === undefined) throw new TypeError('… a workspace')
+    const workspaceId = actor.role === 'workspace_admin' ? (bounds.workspaceId ?? '') : ''
+    return new AdminScope(actor, actor.role === 'operator' ? undefined : bounds.tenantId, workspaceId, parts, ids)
+  }
+
+  /** Work of a tenant as a whole, or of one of its workspaces: provisioning. */
+  work(ref: TenantRef): Durable {
+    if (this.tenantId !== undefined && ref.tenantId !== this.tenantId) throw new Problem('not_found')
+    return this.durable(ref)
+  }
+
+  /** Makes this node forget a key at once; others do within the cache's few seconds. */
+  forgetKey(id: string): void {
+    this.parts.keys.forget((row) => row.id === id)
+  }
+
+  makeBucket(name: string): Promise<void> {
+    return this.parts.objects.makeBucket(name)
+  }
+
+  /** Seals a secret of a tenant; it opens for the same tenant only. */
+  seal(tenantId: TenantId, plain: Buffer): Buffer {
+    return this.parts.secrets.seal(`tenant:${tenantId}`, plain)
+  }
+}
+
+export interface AdminBounds {
+  readonly tenantId?: TenantId
+  readonly workspaceId?: string
+}
+
+/** The inside of one workspace. Every statement, key and workflow id made through it belongs to its ref. */
+export class WorkspaceScope extends Scope {
+  readonly ref: WorkspaceRef
+
+  private constructor(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource) {
+    const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
+    super(actor, mandateOf({ ...actor, role }, ref.tenantId, ref.workspaceId), parts, ids)
+    this.ref = ref
+  }
+
+  static open(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource): WorkspaceScope {
+    return new WorkspaceScope(actor, ref, parts, ids)
+  }
+
+  get runs(): Durable {
+    return this.durable(this.ref)
+  }
+}

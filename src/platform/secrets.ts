@@ -1,0 +1,47 @@
+/** Sealing of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
+
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+
+const IV_BYTES = 12
+const TAG_BYTES = 16
+
+export class Secrets {
+  readonly #master: Buffer
+
+  /** @param masterKey 32 bytes in base64 */
+  constructor(masterKey: string) {
+    this.#master = Buffer.from(masterKey, 'base64')
+  }
+
+  /** iv ‖ tag ‖ ciphertext. What is sealed for one purpose opens for no other. */
+  seal(purpose: string, plain: Buffer): Buffer {
+    const iv = randomBytes(IV_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', this.#key(purpose), iv)
+    const body = Buffer.concat([cipher.update(plain), cipher.final()])
+    return Buffer.concat([iv, cipher.getAuthTag(), body])
+  }
+
+  /** @throws Error where the text was changed, or sealed for another purpose or under another master key */
+  open(purpose: string, sealed: Buffer): Buffer {
+    const decipher = createDecipheriv('aes-256-gcm', this.#key(purpose), sealed.subarray(0, IV_BYTES))
+    decipher.setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
+    return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()])
+  }
+
+  /** A secret that need not be stored, since it follows from the master key: 32 bytes in base64url. */
+  derive(purpose: string): string {
+    return deriveSecret(this.#master.toString('base64'), purpose)
+  }
+
+  #key(purpose: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))
+  }
+}
+
+/** As {@link Secrets.derive}, for a caller that has the master key alone. */
+export function deriveSecret(masterKey: string, purpose: string): string {
+  return createHmac('sha256', Buffer.from(masterKey, 'base64')).update(`tenon:derive:${purpose}`).digest('base64url')
+}
+
+/** Purposes that more than one process derives. */
+export const DERIVED = { appPassword: 'database:tenon_app', operatorSecret: 'client:operator' } as const

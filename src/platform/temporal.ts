@@ -1,0 +1,127 @@
+/** The Temporal client. Workflow ids are built here from a ref and nowhere else, and checked before any call. */
+
+import { Client, Connection, isGrpcServiceError, type WorkflowClientInterceptor, WorkflowExecutionAlreadyStartedError } from '@temporalio/client'
+import { defaultPayloadConverter, defineSearchAttributeKey, type SearchAttributePair, TypedSearchAttributes } from '@temporalio/common'
+import { Problem } from '../core/problem.ts'
+import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
+import type { Config } from './config.ts'
+
+/** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
+export const QUEUES = { flows: 'tenon-flows', calls: 'tenon-calls', provisioning: 'tenon-provisioning' } as const
+
+const CALL_DEADLINE_MS = 5_000
+
+export interface Start {
+  /** Workflow type: a name exported by src/workflows. */
+  readonly type: string
+  readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
+  /** Third part of the id: a flow, a function, or the name of tenant work. */
+  readonly subject: string
+  /** Fourth part: the run's UUID. */
+  readonly uuid: string
+  readonly input: unknown
+  /** One line for the operator who reads the Temporal UI. */
+  readonly summary: string
+  readonly attributes?: { readonly flowId: string; readonly flowVersion: string }
+}
+
+export class Temporal {
+  readonly #connection: Connection
+  readonly #client: Client
+  readonly #uiUrl: string | undefined
+  readonly #namespace: string
+
+  constructor(config: Config) {
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
+    this.#namespace = config.TEMPORAL_NAMESPACE
+    this.#uiUrl = config.TEMPORAL_UI_URL
+    this.#client = new Client({
+      connection: this.#connection,
+      namespace: config.TEMPORAL_NAMESPACE,
+      interceptors: { workflow: [carryRef] },
+    })
+  }
+
+  /** Starts a workflow of the ref's tenant and returns its id. Starting the same id again changes nothing. */
+  async start(ref: TenantRef, start: Start): Promise<string> {
+    const id = workflowId(ref, start.subject, start.uuid)
+    await this.#call(async () => {
+      await this.#client.workflow.start(start.type, {
+        workflowId: id,
+        taskQueue: start.queue,
+        args: [start.input],
+        workflowIdReusePolicy: 'REJECT_DUPLICATE',
+        staticSummary: start.summary.slice(0, 200),
+        typedSearchAttributes: attributesOf(ref, start),
+        priority: { fairnessKey: ref.tenantId },
+      })
+    })
+    return id
+  }
+
+  /**
+   * Waits for a workflow's end, however it ended.
+   * @returns whether it ended within `waitMs`
+   */
+  async ended(ref: TenantRef, id: string, waitMs: number): Promise<boolean> {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    try {
+      const handle = this.#client.workflow.getHandle(id)
+      await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+      return true
+    } catch (error) {
+      return !(isGrpcServiceError(error) || causedByGrpc(error))
+    }
+  }
+
+  /** A link to the run in the Temporal UI, where one is known. */
+  uiLink(id: string): string | undefined {
+    if (this.#uiUrl === undefined) return undefined
+    return `${this.#uiUrl}/namespaces/${this.#namespace}/workflows/${encodeURIComponent(id)}`
+  }
+
+  /** Whether the server answers. */
+  async ping(): Promise<void> {
+    await this.#call(() => this.#connection.workflowService.getSystemInfo({}))
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close()
+  }
+
+  async #call<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
+      if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
+      throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
+    }
+  }
+}
+
+function causedByGrpc(error: unknown): boolean {
+  return error instanceof Error && isGrpcServiceError(error.cause)
+}
+
+function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
+  const pairs: SearchAttributePair[] = [keyword('TenantId', ref.tenantId), keyword('WorkspaceId', ref.workspaceId)]
+  if (start.attributes !== undefined) {
+    pairs.push(keyword('FlowId', start.attributes.flowId), keyword('FlowVersion', start.attributes.flowVersion))
+  }
+  return new TypedSearchAttributes(pairs)
+}
+
+function keyword(name: string, value: string): SearchAttributePair {
+  return { key: defineSearchAttributeKey(name, 'KEYWORD'), value }
+}
+
+/** Puts the ref that the id names into the header; workflows/door compares the two. */
+const carryRef: WorkflowClientInterceptor = {
+  start: (input, next) => {
+    const ref = refOf(input.options.workflowId)
+    if (ref === undefined) throw new TypeError('A workflow id has four parts')
+    const payload = defaultPayloadConverter.toPayload(ref)
+    return next({ ...input, headers: { ...input.headers, [REF_HEADER]: payload } })
+  },
+}

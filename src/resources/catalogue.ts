@@ -1,0 +1,32 @@
+/** The platform functions that flows may `call:`, derived from the operations on data. */
+
+import type { AnyOperation } from '../core/operation.ts'
+import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+
+/** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
+const CALLABLE: readonly AnyOperation[] = [
+  createDocument,
+  getDocument,
+  listDocuments,
+  updateDocument,
+  deleteDocument,
+]
+
+export function callable(name: string): AnyOperation | undefined {
+  return CALLABLE.find((operation) => operation.name === name)
+}
+
+export interface CatalogueFunction {
+  readonly description: string
+  readonly required: readonly string[]
+  readonly optional: readonly string[]
+}
+
+/** What the compiler is told of each: its arguments, so that a wrong one is a fault of the definition. */
+export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
+  CALLABLE.map(({ name, summary, input }) => {
+    const required: readonly string[] = input.required ?? []
+    const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
+    return [name, { description: summary, required, optional }]
+  }),
+)

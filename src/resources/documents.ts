@@ -1,0 +1,83 @@
+/** What a document may be: bounds that are checked before any store is asked. */
+
+import Type from 'typebox'
+import { LIMITS } from '../core/limits.ts'
+import { type InputError, Problem } from '../core/problem.ts'
+
+export const CollectionName = Type.String({
+  pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
+  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
+})
+
+/** The caller's members; their names are the caller's own. */
+export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
+export type Fields = Record<string, unknown>
+
+/** A document as it is returned: the caller's fields between ours, which begin with `_`. */
+export const Document = Type.Intersect([
+  Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    _created_at: Type.String({ format: 'date-time' }),
+    _updated_at: Type.String({ format: 'date-time' }),
+    _version: Type.Integer({ minimum: 1 }),
+  }),
+  Type.Record(Type.String(), Type.Unknown()),
+])
+
+/**
+ * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
+ * @throws Problem `validation_failed` with every fault at once, or `body_too_large`
+ */
+export function checkFields(fields: Fields): string {
+  const errors = Object.keys(fields).flatMap(reserved)
+  const measure = { keys: 0, errors }
+  inspect(fields, '', 1, measure)
+  if (measure.keys > LIMITS.documentKeysMax) {
+    errors.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
+  }
+  if (errors.length > 0) {
+    const detail = errors.map((error) => `${error.pointer || 'the document'} ${error.detail}`).join('; ')
+    throw new Problem('validation_failed', { detail, errors })
+  }
+  const text = JSON.stringify(fields)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > LIMITS.documentBytesMax) {
+    const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
+    throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+  }
+  return text
+}
+
+function reserved(name: string): InputError[] {
+  if (name === 'id') return [fault('/id', 'is assigned by the server')]
+  return name.startsWith('_') ? [fault(`/${escape(name)}`, 'is reserved: names that begin with _ are ours')] : []
+}
+
+interface Measure {
+  keys: number
+  readonly errors: InputError[]
+}
+
+/** Depth is bounded first, so the walk itself is. */
+function inspect(value: unknown, pointer: string, depth: number, measure: Measure): void {
+  if (typeof value === 'string' && value.includes('\u0000')) measure.errors.push(fault(pointer, 'holds a NUL character'))
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    measure.errors.push(fault(pointer, 'is an integer beyond 2^53 and would not read back the same'))
+  }
+  if (typeof value !== 'object' || value === null) return
+  if (depth > LIMITS.documentDepthMax) {
+    if (measure.errors.length < 20) measure.errors.push(fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
+    return
+  }
+  for (const [name, member] of Object.entries(value)) {
+    measure.keys += 1
+    if (name.includes('\u0000')) measure.errors.push(fault(pointer, 'has a name with a NUL character'))
+    inspect(member, `${pointer}/${escape(name)}`, depth + 1, measure)
+  }
+}
+
+const escape = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
+
+function fault(pointer: string, detail: string): InputError {
+  return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
+}

@@ -1,0 +1,192 @@
+/** Flow definitions: drafts in YAML, kept whether or not they compile; faults are part of the answer. */
+
+import Type, { type Static } from 'typebox'
+import { compile } from '../../../flows-dsl/compile.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../platform/pg/database.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { CATALOGUE } from '../catalogue.ts'
+import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
+
+export const FLOWS = '/v1/flows/workspaces/{ws}'
+export const Ws = Ref('workspace')
+export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
+const FlowName = Type.String({ pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$', description: 'Unique in the workspace.' })
+
+export const Fault = Type.Object({
+  code: Type.String(),
+  message: Type.String(),
+  line: Type.Integer(),
+  column: Type.Integer(),
+  pointer: Type.String(),
+  hint: Type.Optional(Type.String()),
+  excerpt: Type.Optional(Type.String()),
+})
+
+export const Flow = Type.Object({
+  id: Id('flow'),
+  name: Type.String(),
+  state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
+  latest_version: Type.Integer({ description: '0 where none is published.' }),
+  source: Type.String(),
+  valid: Type.Boolean(),
+  faults: Type.Array(Fault),
+  created_at: Time,
+  updated_at: Time,
+})
+export type Flow = Static<typeof Flow>
+
+interface FlowRow {
+  readonly id: string
+  readonly name: string
+  readonly source: string
+  readonly latest_version: number
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+const COLUMNS = sql`id, name, source, latest_version, created_at, updated_at`
+
+/** Compiles against the platform's catalogue. */
+export const compileFlow = (source: string) =>
+  compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
+
+function toFlow(row: FlowRow): Flow {
+  const { faults } = compileFlow(row.source)
+  const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
+  return { ...row, state, valid: faults.length === 0, faults: [...faults] }
+}
+
+/** `{flow}` in paths is an id or a name. */
+export async function findFlow(scope: WorkspaceScope, flow: string): Promise<FlowRow> {
+  const row = await scope.row<FlowRow>(sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`)
+  if (row === undefined) throw notFound('flow')
+  return row
+}
+
+export const listFlows = inWorkspace({
+  name: 'flow.list',
+  summary: 'List flow definitions',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(Flow),
+  http: { method: 'GET', path: `${FLOWS}/definitions` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<FlowRow>(
+      sql`select ${COLUMNS} from flows where id > ${after} order by id limit ${limit}`,
+    )
+    return pageFrom(input, rows.map(toFlow))
+  },
+})
+
+export const createFlow = inWorkspace({
+  name: 'flow.create',
+  summary: 'Create a flow definition (a draft)',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
+  output: Flow,
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/definitions`,
+    body: '*',
+    texts: { 'application/yaml': 'source' },
+    status: () => 201,
+  },
+  run: async (scope, { name, source }) => {
+    const { ir, faults } = compileFlow(source)
+    const named = name ?? ir?.document.name
+    if (named === undefined) throw flowInvalid(faults)
+    const row = await scope
+      .row<FlowRow>(
+        sql`insert into flows (id, name, source) values (${scope.newId('flow')}, ${named}, ${source}) returning ${COLUMNS}`,
+      )
+      .catch((error: unknown) => {
+        if (violated(error) !== 'flows_tenant_id_workspace_id_name_key') throw error
+        throw new Problem('conflict', { detail: `There is a flow named ${named} already.` })
+      })
+    if (row === undefined) throw new Problem('internal')
+    return toFlow(row)
+  },
+})
+
+export const getFlow = inWorkspace({
+  name: 'flow.get',
+  summary: 'Read a flow definition',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: Flow,
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}` },
+  run: async (scope, { flow }) => toFlow(await findFlow(scope, flow)),
+})
+
+export const updateFlow = inWorkspace({
+  name: 'flow.update',
+  summary: 'Replace the draft; published versions stay as they are',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
+  output: Flow,
+  http: {
+    method: 'PUT',
+    path: `${FLOWS}/definitions/{flow}`,
+    body: '*',
+    texts: { 'application/yaml': 'source' },
+  },
+  run: async (scope, { flow, source }) => {
+    const row = await scope.row<FlowRow>(sql`
+      update flows set source = ${source}, updated_at = now() where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
+    if (row === undefined) throw notFound('flow')
+    return toFlow(row)
+  },
+})
+
+export const deleteFlow = inWorkspace({
+  name: 'flow.delete',
+  summary: 'Delete a flow with its versions and ended executions',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
+  run: async (scope, { flow }) => {
+    const { id } = await findFlow(scope, flow)
+    const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
+    const [, , , [gone] = []] = await scope.batch(
+      sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
+      sql`delete from executions where flow_id = ${id} and not ${open}`,
+      sql`delete from flow_versions where flow_id = ${id} and not ${open}`,
+      sql`delete from flows where id = ${id} and not ${open} returning id`,
+    )
+    if (gone === undefined) throw new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
+    return { id, deleted: true as const }
+  },
+})
+
+export const validateFlow = inWorkspace({
+  name: 'flow.validate',
+  summary: 'Check a flow; all faults at once, each with line, column and pointer',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({ valid: Type.Boolean(), faults: Type.Array(Fault) }),
+  http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
+  run: async (_scope, { source }) => {
+    const { faults } = compileFlow(source)
+    return { valid: faults.length === 0, faults: [...faults] }
+  },
+})
+
+export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
+  const [first] = faults
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+  const detail = first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
+  return new Problem('flow_invalid', { detail, members: { faults } })
+}

@@ -1,0 +1,35 @@
+/** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
+
+import type { RunUpdate } from '../../activities/contract.ts'
+import { notFound } from '../../core/problem.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+
+/**
+ * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended.
+ * @throws Problem `not_found` where the execution is not of the scope's workspace
+ */
+export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  const id = update.execution_id
+  const [[row] = []] = await scope.batch(
+    sql`update executions set
+        status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
+          then ${update.status} else status end,
+        output = coalesce(${json(update.output)}::jsonb, output),
+        error = coalesce(${json(update.error)}::jsonb, error),
+        ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
+      where id = ${id} returning id`,
+    sql`insert into execution_steps
+        (execution_id, seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at)
+      select ${id}, seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
+      from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
+        seq integer, name text, kind text, pointer text, iteration integer, summary text, status text,
+        error jsonb, started_at timestamptz, ended_at timestamptz)
+      where exists (select from executions where id = ${id})
+      on conflict (tenant_id, workspace_id, execution_id, seq) do update
+        set status = excluded.status, error = excluded.error, ended_at = excluded.ended_at`,
+  )
+  if (row === undefined) throw notFound('execution')
+}
+
+const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))

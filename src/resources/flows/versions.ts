@@ -1,0 +1,92 @@
+/** Flow versions: compiled at publish, immutable from then on. */
+
+import { createHash } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { canonical } from '../../../flows-dsl/ir.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../platform/pg/database.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import { Input, inWorkspace, Ref, Time } from '../kinds.ts'
+import { compileFlow, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+
+export const FlowVersion = Type.Object({
+  flow_id: Type.String(),
+  version: Type.Integer({ minimum: 1 }),
+  sha256: Type.String({ description: 'Of the compiled form.' }),
+  source: Type.String(),
+  created_by: Type.String(),
+  created_at: Time,
+})
+export type FlowVersion = Static<typeof FlowVersion>
+
+const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
+
+export const publishFlow = inWorkspace({
+  name: 'flow_version.create',
+  summary: 'Publish the draft as the next version',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: FlowVersion,
+  http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
+  run: async (scope, { flow }) => {
+    const { id, source, latest_version } = await findFlow(scope, flow)
+    const { ir, faults } = compileFlow(source)
+    if (ir === undefined) throw flowInvalid(faults)
+    const text = canonical(ir)
+    const sha256 = createHash('sha256').update(text).digest('hex')
+    // Two at once read the same latest version; the key lets one through, the other answers 409.
+    const [, [version] = []] = await scope
+      .batch(
+        sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+        sql`insert into flow_versions (flow_id, version, sha256, source, ir, created_by)
+          values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${scope.actor.subject})
+          returning ${COLUMNS}`,
+      )
+      .catch((error: unknown) => {
+        if (violated(error) !== 'flow_versions_pkey') throw error
+        throw new Problem('conflict', { detail: 'The flow was published by another request at the same time.' })
+      })
+    return version as unknown as FlowVersion
+  },
+})
+
+export const listFlowVersions = inWorkspace({
+  name: 'flow_version.list',
+  summary: 'List published versions, oldest first',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ...PageInput, ws: Ws, flow: Ref('flow, or its name') }),
+  output: PageOf(FlowVersion),
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
+  run: async (scope, input) => {
+    const { id } = await findFlow(scope, input.flow)
+    const { after, limit } = pageBounds(input)
+    if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
+    const rows = await scope.rows<FlowVersion>(sql`
+      select ${COLUMNS} from flow_versions
+      where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
+    const page = pageFrom(input, rows.map((row) => ({ ...row, id: row.version })))
+    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+  },
+})
+
+export const getFlowVersion = inWorkspace({
+  name: 'flow_version.get',
+  summary: 'Read a published version',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name'), version: Type.Integer({ minimum: 1, maximum: 2147483647 }) }),
+  output: FlowVersion,
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions/{version}` },
+  run: async (scope, { flow, version }) => {
+    const { id } = await findFlow(scope, flow)
+    const found = await scope.row<FlowVersion>(
+      sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
+    )
+    if (found === undefined) throw notFound('flow version')
+    return found
+  },
+})

@@ -1,0 +1,129 @@
+/** Making a tenant or a workspace: a record, an operation, and a durable workflow that goes through the steps. */
+
+import { randomBytes } from 'node:crypto'
+import type { ProvisionInput } from '../activities/contract.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import { isTenantId, type TenantId, type TenantRef } from '../core/tenant.ts'
+import { type Sql, sql } from '../platform/pg/sql.ts'
+import type { AdminScope } from '../platform/scope.ts'
+import { QUEUES } from '../platform/temporal.ts'
+import type { OperationRecord } from './operations.ts'
+
+/** What can be provisioned, and through which steps. Steps are idempotent: each may run again after a crash. */
+export const PLANS = {
+  tenant: ['encryption_key', 'activate_tenant'],
+  workspace: ['bucket', 'activate_workspace'],
+} as const
+export type Kind = keyof typeof PLANS
+type StepName = (typeof PLANS)[Kind][number]
+
+type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
+
+const STEPS: Readonly<Record<StepName, Step>> = {
+  /** The tenant's data key, sealed. Destroying it makes whatever it sealed unreadable. */
+  encryption_key: async (scope, { tenantId }) => {
+    const sealed = scope.seal(tenantId, randomBytes(32))
+    await scope.batch(sql`
+      insert into tenant_keys (tenant_id, id, sealed) values (${tenantId}, 'k1', ${sealed})
+      on conflict (tenant_id, id) do nothing`)
+  },
+  activate_tenant: async (scope, { tenantId }) => {
+    await scope.batch(sql`
+      update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
+  },
+  bucket: async (scope, ref) => {
+    const row = await scope.row<{ bucket: string }>(sql`select bucket from workspaces where id = ${ref.workspaceId}`)
+    if (row === undefined) throw notFound('workspace')
+    await scope.makeBucket(row.bucket)
+  },
+  activate_workspace: async (scope, ref) => {
+    await scope.batch(sql`
+      update workspaces set state = 'active', updated_at = now()
+      where id = ${ref.workspaceId} and state = 'provisioning'`)
+  },
+}
+
+/**
+ * Writes the record and its operation in one transaction, starts the workflow, and waits for it at most `waitS`.
+ * @returns the operation, and whether it had ended in that time
+ * @throws whatever the insert throws (a taken slug); Problem `dependency_unavailable` where the workflow could not
+ *   be started: then the record is marked failed
+ */
+export async function provision(
+  scope: AdminScope,
+  plan: { kind: Kind; ref: TenantRef; insert: Sql; waitS: number },
+): Promise<{ operation: OperationRecord; ended: boolean }> {
+  const { kind, ref } = plan
+  const input: ProvisionInput = { operation_id: scope.newId('op'), kind, target: ref, steps: PLANS[kind] }
+  const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
+  const target = kind === 'tenant' ? ref.tenantId : ref.workspaceId
+  const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
+  const [, [operation] = []] = await scope.batch(
+    plan.insert,
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
+      values (${input.operation_id}, ${ref.tenantId}, ${`${kind}.create`}, ${target}, ${workflow}, 'queued')
+      returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
+  )
+  const work = scope.work({ tenantId: ref.tenantId, workspaceId: '-' })
+  try {
+    const summary = `Provision ${kind} ${target}`
+    await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
+  } catch (error) {
+    await failProvisioning(scope, input, 'Temporal did not take the work.')
+    throw error
+  }
+  const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
+  return { operation: operation as OperationRecord, ended }
+}
+
+/** Runs one step and records it on the operation; the last one ends the operation. */
+export async function provisionStep(scope: AdminScope, input: ProvisionInput, name: string): Promise<void> {
+  const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
+  if (step === undefined) throw new Problem('internal', { detail: `There is no step ${name}.` })
+  await record(scope, input, name, 'running')
+  await step(scope, input.target)
+  await record(scope, input, name, 'succeeded')
+}
+
+/** Ends the operation as failed, and the record with it. A new create with the same slug starts afresh. */
+export async function failProvisioning(scope: AdminScope, input: ProvisionInput, detail: string): Promise<void> {
+  const error = JSON.stringify({ code: 'dependency_unavailable', detail })
+  const { tenantId, workspaceId } = input.target
+  const record =
+    input.kind === 'tenant'
+      ? sql`update tenants set state = 'provisioning_failed', updated_at = now(), slug = ${tenantId} where id = ${tenantId}`
+      : sql`update workspaces set state = 'provisioning_failed', updated_at = now(), slug = ${workspaceId},
+          bucket = ${workspaceId} where id = ${workspaceId}`
+  await scope.batch(
+    record,
+    sql`update operations set state = 'failed', error = ${error}, finished_at = now() where id = ${input.operation_id}`,
+  )
+}
+
+async function record(scope: AdminScope, input: ProvisionInput, name: string, state: string): Promise<void> {
+  const last = state === 'succeeded' && name === input.steps.at(-1)
+  const step = JSON.stringify([{ name, state }])
+  await scope.batch(sql`
+    update operations set
+      state = ${last ? 'succeeded' : 'running'},
+      finished_at = case when ${last}::boolean then now() end,
+      steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${name}), '[]')
+        || ${step}::jsonb
+    where id = ${input.operation_id}`)
+}
+
+/** The tenant that an admin means: its own, or the one an operator names. Another's is not there. */
+export function tenantMeant(scope: AdminScope, named: string | undefined): TenantId {
+  if (scope.tenantId !== undefined) {
+    if (named !== undefined && named !== scope.tenantId) throw notFound('tenant')
+    return scope.tenantId
+  }
+  if (named === undefined) {
+    throw new Problem('validation_failed', {
+      detail: 'tenant_id is required of an operator.',
+      errors: [{ in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' }],
+    })
+  }
+  if (!isTenantId(named)) throw notFound('tenant')
+  return named
+}

@@ -1,0 +1,120 @@
+/** Workspaces: the rooms of a tenant. Each has a bucket of its own from the start. */
+
+import Type, { type Static } from 'typebox'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
+import { ADMINS, TENANT_ADMINS } from '../core/policy.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import { violated } from '../platform/pg/database.ts'
+import { sql } from '../platform/pg/sql.ts'
+import type { AdminScope } from '../platform/scope.ts'
+import { Id, Input, Name, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
+import { OperationRecord } from './operations.ts'
+import { provision, tenantMeant } from './provisioning.ts'
+import { State } from './tenants.ts'
+
+/** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
+const Bucket = Type.String({ pattern: '^[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]$', description: 'S3 bucket name.' })
+
+export const Workspace = Type.Object({
+  id: Id('ws'),
+  tenant_id: Id('ten'),
+  name: Type.String(),
+  slug: Type.String(),
+  bucket: Type.String(),
+  state: State,
+  created_at: Time,
+  updated_at: Time,
+})
+export type Workspace = Static<typeof Workspace>
+
+const COLUMNS = sql`id, tenant_id, name, slug, bucket, state, created_at, updated_at`
+
+async function findWorkspace(scope: AdminScope, id: string): Promise<Workspace> {
+  const workspace = await scope.row<Workspace>(sql`select ${COLUMNS} from workspaces where id = ${id}`)
+  if (workspace === undefined) throw notFound('workspace')
+  return workspace
+}
+
+export const createWorkspace = onStructure({
+  name: 'workspace.create',
+  summary: 'Create a workspace with its bucket',
+  roles: TENANT_ADMINS,
+  input: Input({
+    tenant_id: Type.Optional(Ref('tenant')),
+    name: Name,
+    slug: Slug,
+    bucket: Type.Optional(Bucket),
+    wait: Wait,
+  }),
+  output: Type.Union([Workspace, OperationRecord]),
+  http: {
+    method: 'POST',
+    path: '/v1/workspaces',
+    body: '*',
+    headers: { wait: 'prefer' },
+    status: (output) => ('type' in output ? 202 : 201),
+    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : `/v1/workspaces/${output.id}`),
+  },
+  run: async (scope, input) => {
+    const tenantId = tenantMeant(scope, input.tenant_id)
+    await refuseUnlessActive(scope, tenantId)
+    const workspaceId = scope.newId('ws')
+    const bucket = input.bucket ?? `${input.slug}-${workspaceId.slice(-12)}`
+    const insert = sql`
+      insert into workspaces (id, tenant_id, name, slug, bucket, state)
+      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')`
+    const ref = { tenantId, workspaceId }
+    const waitS = input.wait ?? 0
+    const made = await provision(scope, { kind: 'workspace', ref, insert, waitS }).catch((error: unknown) => {
+      throw taken(error, input.slug, bucket)
+    })
+    return made.ended ? findWorkspace(scope, workspaceId) : made.operation
+  },
+})
+
+async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
+  const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
+  if (tenant === undefined) throw notFound('tenant')
+  if (tenant.state !== 'active') throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
+}
+
+/** Bucket names are global, as in S3; slugs are the tenant's own. */
+function taken(error: unknown, slug: string, bucket: string): unknown {
+  switch (violated(error)) {
+    case 'workspaces_tenant_id_slug_key':
+      return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
+    case 'workspaces_bucket_key':
+      return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
+    default:
+      return error
+  }
+}
+
+export const getWorkspace = onStructure({
+  name: 'workspace.get',
+  summary: 'Read a workspace',
+  roles: ADMINS,
+  input: Input({ id: Ref('workspace') }),
+  output: Workspace,
+  http: { method: 'GET', path: '/v1/workspaces/{id}' },
+  run: (scope, { id }) => findWorkspace(scope, id),
+})
+
+export const listWorkspaces = onStructure({
+  name: 'workspace.list',
+  summary: 'List workspaces',
+  roles: ADMINS,
+  input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: PageOf(Workspace),
+  http: { method: 'GET', path: '/v1/workspaces' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    return pageFrom(
+      input,
+      await scope.rows<Workspace>(sql`
+        select ${COLUMNS} from workspaces
+        where id > ${after} and (${input.tenant_id ?? null}::text is null or tenant_id = ${input.tenant_id ?? null})
+        order by id limit ${limit}`),
+    )
+  },
+})

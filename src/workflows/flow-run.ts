@@ -1,0 +1,105 @@
+/** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
+
+import { CancellationScope, isCancellation, proxyActivities, proxyLocalActivities, setCurrentDetails, sleep } from '@temporalio/workflow'
+import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
+import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
+import { runFlow } from '../../flows-dsl/run.ts'
+import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.ts'
+import type { Activities, CallFailure } from '../activities/contract.ts'
+import { Recorder } from './recorder.ts'
+
+export interface FlowRunInput {
+  readonly execution_id: string
+  readonly flow: { readonly id: string; readonly name: string; readonly version: number }
+  readonly ir: FlowIR
+  readonly input: Json
+}
+
+const SLOW_CALLS = 'tenon-calls'
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
+const RETRY = { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s', maximumAttempts: 8 } as const
+
+/** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
+export async function flowRun(input: FlowRunInput): Promise<Json> {
+  const recorder = new Recorder(input.execution_id, recordRun)
+  const startedAt = new Date(nowMs()).toISOString()
+  setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
+  try {
+    const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
+    const result = await runFlow(input.ir, input.input, effects(recorder), info)
+    if (result.status === 'completed') {
+      await recorder.end('completed', { output: result.output })
+      return result.output
+    }
+    const { error } = result
+    await recorder.end('faulted', { error: error as unknown as Json })
+    throw ApplicationFailure.nonRetryable(`${error.title}: ${error.detail}`, error.type, error)
+  } catch (error) {
+    if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
+    throw error
+  }
+}
+
+function effects(recorder: Recorder): Effects {
+  return {
+    nowMs,
+    record: (event) => recorder.record(event),
+    sleep: async (durationMs, step) => {
+      describe(step)
+      await Promise.all([recorder.flush('waiting'), sleep(durationMs, { summary: step.summary })])
+    },
+    call: async (request) => {
+      describe(request.step)
+      const [, output] = await Promise.all([recorder.flush('running'), call(request)])
+      return output
+    },
+  }
+}
+
+/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
+function nowMs(): number {
+  return new Date().getTime()
+}
+
+function describe(step: StepRef): void {
+  setCurrentDetails(`Now at \`${step.pointer}\`: ${step.summary}`)
+}
+
+/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
+async function call(request: CallRequest): Promise<Json> {
+  const { step } = request
+  const options = { summary: step.summary, activityId: `${step.pointer}#${step.iteration}`, retry: RETRY }
+  const sent = { function: request.function, arguments: request.arguments }
+  try {
+    if (request.function !== 'http') {
+      return await proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
+    }
+    return await httpCalls(request, options).callHttp(sent)
+  } catch (error) {
+    throw isCancellation(error) ? error : fault(error, step.pointer)
+  }
+}
+
+/** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */
+function httpCalls(request: CallRequest, options: ActivityOptions) {
+  const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
+  const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
+  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** What an activity failed with, as an error of the language. */
+function fault(error: unknown, instance: string): unknown {
+  if (!(error instanceof ActivityFailure)) return error
+  const { cause } = error
+  if (cause instanceof TimeoutFailure) return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  const failure = cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
+  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
+  return new FlowError({ type: failure.type, status: failure.status, title: failure.title }, failure.detail, instance)
+}
+
+/** Local: the projection is one short idempotent write, and it must come however long the database is away. */
+const { recordRun } = proxyLocalActivities<Activities>({
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})

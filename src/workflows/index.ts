@@ -1,0 +1,4 @@
+/** Every workflow type there is; the entry of the bundle. */
+
+export { flowRun } from './flow-run.ts'
+export { provision } from './provision.ts'

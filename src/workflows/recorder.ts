@@ -1,0 +1,65 @@
+/** Gathers what happened in a run and writes it to the projection before the run blocks and when it ends. */
+
+import type { Json } from '../../flows-dsl/ir.ts'
+import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
+import type { RunUpdate, StepUpdate } from '../activities/contract.ts'
+
+const STATUS = { started: 'running', completed: 'completed', faulted: 'faulted', skipped: 'skipped' } as const
+
+export class Recorder {
+  readonly #executionId: string
+  readonly #write: (update: RunUpdate) => Promise<void>
+  /** Steps that have begun and not ended, by pointer and iteration. */
+  readonly #open = new Map<string, StepUpdate>()
+  #changed = new Map<number, StepUpdate>()
+  #seq = 0
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>) {
+    this.#executionId = executionId
+    this.#write = write
+  }
+
+  record(event: StepEvent): void {
+    const { pointer, name, kind, iteration, summary } = event.step
+    const key = `${pointer}#${iteration}`
+    const at = new Date(event.at_ms).toISOString()
+    const begun = this.#open.get(key) ?? {
+      seq: this.#seq++,
+      name,
+      kind,
+      pointer,
+      iteration,
+      summary,
+      status: 'running',
+      started_at: at,
+    }
+    const ended = event.phase !== 'started'
+    const step: StepUpdate = {
+      ...begun,
+      status: STATUS[event.phase],
+      ...(ended && { ended_at: at }),
+      ...(event.error !== undefined && { error: event.error as unknown as Json }),
+    }
+    if (ended) this.#open.delete(key)
+    else this.#open.set(key, step)
+    this.#changed.set(step.seq, step)
+  }
+
+  /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
+  flush(status: RunUpdate['status'], end: Partial<RunUpdate> = {}): Promise<void> {
+    const update: RunUpdate = {
+      execution_id: this.#executionId,
+      status,
+      steps: [...this.#changed.values()],
+      ...end,
+    }
+    this.#changed = new Map()
+    this.#last = this.#last.then(() => this.#write(update))
+    return this.#last
+  }
+
+  end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
+    return this.flush(status, { ...result, ended_at: new Date().toISOString() })
+  }
+}
