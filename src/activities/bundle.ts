@@ -1,7 +1,7 @@
 /** What goes into the workflow bundle; built once per change of its sources and kept by content hash. */
 
 import { fileURLToPath } from 'node:url'
-import { type BundleOptions, bundleWorkflowCode } from '@temporalio/worker'
+import { type BundleOptions, bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
@@ -10,8 +10,17 @@ const OPTIONS: BundleOptions = {
   workflowInterceptorModules: [at('../workflows/door.ts')],
 }
 
-/** Builds the bundle's code: about three seconds. */
+/**
+ * Builds the bundle's code: about three seconds.
+ * @throws Error with what the bundler said, where a file cannot go into the sandbox
+ */
 export async function buildBundle(): Promise<string> {
-  const { code } = await bundleWorkflowCode({ ...OPTIONS, logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {}, log() {} } })
-  return code
+  const said: string[] = []
+  const logger = new DefaultLogger('ERROR', ({ message }) => said.push(message))
+  try {
+    const { code } = await bundleWorkflowCode({ ...OPTIONS, logger })
+    return code
+  } catch (cause) {
+    throw new Error(`The workflow bundle cannot be built.\n${said.join('\n')}`, { cause })
+  }
 }

@@ -1,7 +1,7 @@
 /** The door of durable work: the ref in the header must equal the id's; then an activity gets a call to open. */
 
 import { createHash } from 'node:crypto'
-import { type Info, activityInfo } from '@temporalio/activity'
+import { activityInfo, type Info } from '@temporalio/activity'
 import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
@@ -38,7 +38,10 @@ export function callOf(info: Info, carried: TenantRef | undefined): Call {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {
-    throw ApplicationFailure.nonRetryable('The work does not belong to the tenant that its id names.', 'tenant_mismatch')
+    throw ApplicationFailure.nonRetryable(
+      'The work does not belong to the tenant that its id names.',
+      'tenant_mismatch',
+    )
   }
   return { ref, workflowId, ids: idsOf(info, workflowId) }
 }
@@ -46,14 +49,20 @@ export function callOf(info: Info, carried: TenantRef | undefined): Call {
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
 function idsOf(info: Info, workflowId: string): IdSource {
   const seed = `${workflowId}/${info.workflowExecution?.runId}/${info.activityId}`
-  return seededIds(info.scheduledTimestampMs, (n) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16))
+  return seededIds(info.scheduledTimestampMs, (n) =>
+    createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16),
+  )
 }
 
 /** A client's mistake stays one however often it is tried; the rest is tried again. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
   if (error instanceof ApplicationFailure) return error
   const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
-  const context = { activity: info.activityType, workflow: info.workflowExecution?.workflowId, attempt: info.attempt }
+  const context = {
+    activity: info.activityType,
+    workflow: info.workflowExecution?.workflowId,
+    attempt: info.attempt,
+  }
   if (problem.status >= 500) log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
   return ApplicationFailure.create({
     message: problem.message,

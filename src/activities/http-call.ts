@@ -26,8 +26,10 @@ function toRequest(call: Fields): Outbound {
   const { endpoint, body } = call
   const uri = typeof endpoint === 'object' && endpoint !== null ? (endpoint as Fields)['uri'] : endpoint
   const url = URL.canParse(String(uri)) ? new URL(String(uri)) : undefined
-  if (url === undefined) throw new Problem('validation_failed', { detail: 'endpoint is not an absolute URL.' })
-  for (const [name, value] of Object.entries((call['query'] ?? {}) as Fields)) url.searchParams.set(name, String(value))
+  if (url === undefined)
+    throw new Problem('validation_failed', { detail: 'endpoint is not an absolute URL.' })
+  for (const [name, value] of Object.entries((call['query'] ?? {}) as Fields))
+    url.searchParams.set(name, String(value))
   const text = body === undefined || body === null || typeof body === 'string' ? body : JSON.stringify(body)
   return {
     method: String(call['method'] ?? 'GET').toUpperCase(),
@@ -42,7 +44,12 @@ function headersOf(call: Fields, body: string): Record<string, string> {
     .map(([name, value]) => [name.toLowerCase(), String(value)] as const)
     .filter(([name]) => !OURS.has(name))
   const type: Record<string, string> = body === 'object' ? { 'content-type': 'application/json' } : {}
-  return { accept: 'application/json, */*;q=0.8', 'user-agent': 'tenon-flow/1', ...type, ...Object.fromEntries(given) }
+  return {
+    accept: 'application/json, */*;q=0.8',
+    'user-agent': 'tenon-flow/1',
+    ...type,
+    ...Object.fromEntries(given),
+  }
 }
 
 function statusFailure({ method, url }: Outbound, { status }: Inbound): ApplicationFailure {

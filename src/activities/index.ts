@@ -7,13 +7,16 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
-import { callHttp } from './http-call.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
+import { callHttp } from './http-call.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
-  [Name in keyof Activities]: (call: Call, ...input: Parameters<Activities[Name]>) => ReturnType<Activities[Name]>
+  [Name in keyof Activities]: (
+    call: Call,
+    ...input: Parameters<Activities[Name]>
+  ) => ReturnType<Activities[Name]>
 }
 
 export function createActivities(platform: Platform): Implementation {

@@ -13,7 +13,10 @@ import { createActivities } from './index.ts'
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)) })
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)),
+  })
   const { platform } = openPlatform(config, log)
   const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS })
   const shared: Omit<WorkerOptions, 'taskQueue'> = {

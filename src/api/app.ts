@@ -8,6 +8,7 @@ import Fastify, {
   type HTTPMethods,
   LogController,
 } from 'fastify'
+import { v7 } from 'uuid'
 import { typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -15,7 +16,6 @@ import { Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
-import { v7 } from 'uuid'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
@@ -32,7 +32,9 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     requestTimeout: LIMITS.requestTimeoutMs + LIMITS.preferWaitSecondsMax * 1_000,
     routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false },
     genReqId: requestId,
-    frameworkErrors: (error, request, reply) => send(error, request, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      send(error, request, reply as FastifyReply)
+    },
     clientErrorHandler,
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
@@ -66,10 +68,14 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
 function parsers(app: FastifyInstance): void {
   const json = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(['application/json', 'application/merge-patch+json'], { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') return done(null, undefined)
-    return json(request, body as string, done)
-  })
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'string' },
+    (request, body, done) => {
+      if (body === '') return done(null, undefined)
+      return json(request, body as string, done)
+    },
+  )
   const texts = new Set(OPERATIONS.flatMap((operation) => Object.keys(operation.http.texts ?? {})))
   app.addContentTypeParser([...texts], { parseAs: 'string' }, (_request, body, done) => done(null, body))
 }
@@ -115,9 +121,13 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
-  if (problem.status >= 500) request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
+  if (problem.status >= 500)
+    request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
-  return reply.code(wire.status).headers({ ...wire.headers, 'x-request-id': request.id }).send(JSON.stringify(wire.body))
+  return reply
+    .code(wire.status)
+    .headers({ ...wire.headers, 'x-request-id': request.id })
+    .send(JSON.stringify(wire.body))
 }
 
 /** One line per request; the query is left out, since callers put secrets there. */
@@ -138,7 +148,9 @@ async function logLine(request: FastifyRequest, reply: FastifyReply): Promise<vo
 /** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
 function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
   if (!socket.writable) return
-  const problem = new Problem(error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed')
+  const problem = new Problem(
+    error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
+  )
   const id = typeId('req', v7())
   const wire = toWire(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)

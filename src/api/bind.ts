@@ -17,11 +17,15 @@ export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
 }
 
 function pathFields(operation: AnyOperation, params: Fields): Fields {
-  return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, typed(operation, name, value)]))
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [name, typed(operation, name, value)]),
+  )
 }
 
 function queryFields(operation: AnyOperation, query: Fields): Fields {
-  const names = Object.keys(operation.input.properties).filter((name) => placeOf(name, operation.http) === 'query')
+  const names = Object.keys(operation.input.properties).filter(
+    (name) => placeOf(name, operation.http) === 'query',
+  )
   const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
   const fields: Fields = {}
   for (const [name, value] of Object.entries(query)) {
@@ -81,7 +85,8 @@ function refuseElsewhere(operation: AnyOperation, name: string): void {
   throw new Problem('validation_failed', { detail: `${name} belongs in the ${place}.`, errors })
 }
 
-const mediaType = (request: FastifyRequest) => request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
+const mediaType = (request: FastifyRequest) =>
+  request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
 const isText = (request: FastifyRequest) => mediaType(request) !== 'application/json'
 
 function textField(texts: Readonly<Record<string, string>>, request: FastifyRequest): Fields {

@@ -9,7 +9,10 @@ import type { Credential } from '../platform/auth.ts'
  * are never read.
  * @throws Problem `credentials_missing`, `credentials_conflict`, `service_key_in_query`
  */
-export function credentialOf(headers: IncomingHttpHeaders, query: Readonly<Record<string, unknown>>): Credential {
+export function credentialOf(
+  headers: IncomingHttpHeaders,
+  query: Readonly<Record<string, unknown>>,
+): Credential {
   if (query['apikey'] !== undefined) throw new Problem('service_key_in_query')
   const { scheme, value } = authorization(headers.authorization)
   const bearerKey = scheme === 'bearer' && value.startsWith('svc_')

@@ -3,7 +3,7 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
-import { Problem, PROBLEMS, type ProblemCode } from '../core/problem.ts'
+import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { openApi } from './openapi.ts'
 

@@ -65,7 +65,9 @@ function replyChecker(operation: AnyOperation): (output: unknown) => void {
   return (output) => {
     if (compiled.Check(output)) return
     const [first] = compiled.Errors(output)
-    const cause = new TypeError(`${operation.name}: reply${first?.instancePath ?? ''} ${first?.message ?? ''}`)
+    const cause = new TypeError(
+      `${operation.name}: reply${first?.instancePath ?? ''} ${first?.message ?? ''}`,
+    )
     throw new Problem('internal', { cause })
   }
 }

@@ -10,7 +10,9 @@ export function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/readyz', async (_request, reply) => {
     const checks = await Promise.all(platform.checks.map(ask))
     const pass = checks.every(([, check]) => check.status === 'pass')
-    return reply.code(pass ? 200 : 503).send({ status: pass ? 'pass' : 'fail', checks: Object.fromEntries(checks) })
+    return reply
+      .code(pass ? 200 : 503)
+      .send({ status: pass ? 'pass' : 'fail', checks: Object.fromEntries(checks) })
   })
 }
 

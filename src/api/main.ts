@@ -15,10 +15,11 @@ async function main(): Promise<void> {
   const app = await buildApp(platform, doorkeeper)
   mountPlatformServer(app, platform, doorkeeper.auth)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
-  const stop = async () => {
-    await app.close()
-    await platform.close()
-    process.exit(0)
+  const stop = () => {
+    void app
+      .close()
+      .then(() => platform.close())
+      .finally(() => process.exit(0))
   }
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)

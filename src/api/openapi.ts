@@ -17,7 +17,8 @@ export function openApi(operations: readonly AnyOperation[]): Json {
     info: {
       title: 'Tenon',
       version: '1',
-      description: 'One backend for many tenants: collections, flows and their administration behind one API.',
+      description:
+        'One backend for many tenants: collections, flows and their administration behind one API.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
@@ -46,7 +47,9 @@ function describe(operation: AnyOperation): Json {
     ...(body !== undefined && { requestBody: body }),
     responses: {
       [status]: { description: 'Done', content: json(operation.output) },
-      ...(accepted && { 202: { description: 'Goes on; ask the operation', content: json(operation.output) } }),
+      ...(accepted && {
+        202: { description: 'Goes on; ask the operation', content: json(operation.output) },
+      }),
       default: PROBLEM,
     },
   }
@@ -61,7 +64,8 @@ function parameters(operation: AnyOperation): Json[] {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
-    const text = operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
+    const text =
+      operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
     return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
   })
 }
@@ -70,7 +74,8 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
   const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
-  for (const [type, field] of Object.entries(texts)) content[type] = { schema: operation.input.properties[field] }
+  for (const [type, field] of Object.entries(texts))
+    content[type] = { schema: operation.input.properties[field] }
   const required = body !== '*' || bodyRequired(operation).length > 0
   return { required, content }
 }

@@ -26,12 +26,14 @@ export function toProblem(error: unknown): Problem {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const known = FRAMEWORK[code]
   if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
-  if (error instanceof SyntaxError && 'statusCode' in error) return new Problem('body_invalid', { cause: error })
+  if (error instanceof SyntaxError && 'statusCode' in error)
+    return new Problem('body_invalid', { cause: error })
   return new Problem('internal', { cause: error })
 }
 
 function detailOf(code: ProblemCode): string {
-  if (code === 'media_type_unsupported') return 'Send application/json, or one of the types that /docs lists here.'
+  if (code === 'media_type_unsupported')
+    return 'Send application/json, or one of the types that /docs lists here.'
   if (code === 'body_too_large') return 'A body may have at most 1 MiB.'
   return 'The request could not be read.'
 }
@@ -39,7 +41,8 @@ function detailOf(code: ProblemCode): string {
 /** The wire form. `type` is a page of this API that explains the code. */
 export function toWire(problem: Problem, request: { id: string; path: string }): WireProblem {
   const { row, code, detail, errors } = problem
-  const retry: Record<string, string> = row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }
+  const retry: Record<string, string> =
+    row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }
   return {
     status: row.status,
     headers: { ...challenge(problem), ...retry, ...problem.headers, 'content-type': PROBLEM_TYPE },

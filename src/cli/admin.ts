@@ -13,7 +13,11 @@ export async function createTenant(options: { name: string; slug: string }): Pro
 }
 
 /** Prints the key with its text: the only time that it can be seen. */
-export async function createKey(options: { kind: string; name: string; workspace?: string }): Promise<number> {
+export async function createKey(options: {
+  kind: string
+  name: string
+  workspace?: string
+}): Promise<number> {
   const settings = await readSettings()
   const client = await operatorClient(settings)
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')

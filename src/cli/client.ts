@@ -13,7 +13,11 @@ export class ApiError extends Error {
 
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
     const { code, detail, title, hint, request_id } = problem
-    super([`${code ?? status}: ${detail ?? title ?? 'no detail'}`, hint, request_id && `request ${request_id}`].filter(Boolean).join('\n  '))
+    super(
+      [`${code ?? status}: ${detail ?? title ?? 'no detail'}`, hint, request_id && `request ${request_id}`]
+        .filter(Boolean)
+        .join('\n  '),
+    )
     this.name = 'ApiError'
     this.status = status
     this.problem = problem
@@ -34,7 +38,12 @@ export class ApiClient {
    * @returns the reply's JSON
    * @throws ApiError for any status outside 200–299; Error where nobody answers
    */
-  async call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+  async call<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<T> {
     const text = typeof body === 'string'
     const type = text ? 'application/yaml' : 'application/json'
     const response = await fetch(`${this.url}${path}`, {
@@ -42,7 +51,10 @@ export class ApiClient {
       headers: { ...this.#headers, ...(body !== undefined && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
     }).catch((cause: unknown) => {
-      throw new Error(`Nobody answers at ${this.url}. Start the platform with \`npm start\`, or set TENON_URL.`, { cause })
+      throw new Error(
+        `Nobody answers at ${this.url}. Start the platform with \`npm start\`, or set TENON_URL.`,
+        { cause },
+      )
     })
     const json = (await response.json().catch(() => ({}))) as T
     if (!response.ok) throw new ApiError(response.status, json as Record<string, unknown>)
@@ -68,9 +80,12 @@ export async function fetchToken(url: string, clientId: string, clientSecret: st
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
     body: 'grant_type=client_credentials',
   }).catch((cause: unknown) => {
-    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, { cause })
+    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
+      cause,
+    })
   })
   const { access_token, error_description, error } = (await response.json()) as Record<string, string>
-  if (access_token === undefined) throw new Error(`No token: ${error_description ?? error ?? response.status}`)
+  if (access_token === undefined)
+    throw new Error(`No token: ${error_description ?? error ?? response.status}`)
   return access_token
 }

@@ -27,13 +27,21 @@ export interface Demo {
 }
 
 /** Idempotent: what is there is found again; keys that still work are kept. */
-export async function makeDemo(launched: Launched, known: Settings, step: (line: string) => void): Promise<Demo> {
+export async function makeDemo(
+  launched: Launched,
+  known: Settings,
+  step: (line: string) => void,
+): Promise<Demo> {
   const token = await fetchToken(launched.url, launched.clientId, launched.clientSecret)
   const client = new ApiClient(launched.url, { authorization: `Bearer ${token}` })
   step('provisioning the tenant "demo"')
   const tenant = await findOrMake(client, '/v1/tenants', { name: 'Demo', slug: 'demo' })
   step('provisioning the workspace "main"')
-  const workspace = await findOrMake(client, '/v1/workspaces', { name: 'Main', slug: 'main', tenant_id: tenant.id })
+  const workspace = await findOrMake(client, '/v1/workspaces', {
+    name: 'Main',
+    slug: 'main',
+    tenant_id: tenant.id,
+  })
   const keys = await keysOf(client, workspace.id, known)
   step('publishing flows-dsl/examples/hello.yaml')
   const base = `/v1/flows/workspaces/${workspace.id}`
@@ -67,7 +75,13 @@ async function keysOf(client: ApiClient, workspaceId: string, known: Settings): 
     return { anonKey, serviceKey, fresh: false }
   }
   const make = async (kind: string) =>
-    (await client.post<{ key: string }>('/v1/api-keys', { workspace_id: workspaceId, kind, name: `demo ${kind}` })).key
+    (
+      await client.post<{ key: string }>('/v1/api-keys', {
+        workspace_id: workspaceId,
+        kind,
+        name: `demo ${kind}`,
+      })
+    ).key
   return { anonKey: await make('anon'), serviceKey: await make('service'), fresh: true }
 }
 
@@ -88,7 +102,11 @@ interface Draft {
 }
 
 /** A second start publishes nothing where the source is the same. */
-async function publishOnce(client: ApiClient, base: string, source: string): Promise<{ flow: string; version: number }> {
+async function publishOnce(
+  client: ApiClient,
+  base: string,
+  source: string,
+): Promise<{ flow: string; version: number }> {
   const { data } = await client.get<{ data: Draft[] }>(`${base}/definitions?page[size]=200`)
   const same = data.find((draft) => draft.source === source && draft.latest_version > 0)
   if (same !== undefined) return { flow: same.name, version: same.latest_version }

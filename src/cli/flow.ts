@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { ApiClient, ApiError } from './client.ts'
+import { type ApiClient, ApiError } from './client.ts'
 import { need, operatorClient, readSettings } from './settings.ts'
 
 interface Fault {
@@ -56,7 +56,10 @@ const read = (file: string) => readFile(resolve(process.env['TENON_CALLER_CWD'] 
 /** Prints every fault as `file:line:column`, with the line it stands in. @returns the exit code */
 export async function validate(file: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
-  const { valid, faults } = await client.post<{ valid: boolean; faults: Fault[] }>(`${base}/validate`, await read(file))
+  const { valid, faults } = await client.post<{ valid: boolean; faults: Fault[] }>(
+    `${base}/validate`,
+    await read(file),
+  )
   printFaults(file, faults)
   if (valid) process.stdout.write(`${file}: valid\n`)
   return valid ? 0 : 1
@@ -85,7 +88,10 @@ interface Published {
 /** Finds the draft of the same name or makes it, and publishes. */
 export async function publishSource(client: ApiClient, base: string, source: string): Promise<Published> {
   const flow = await putDraft(client, base, source)
-  return { flow, ...(await client.post<Omit<Published, 'flow'>>(`${base}/definitions/${flow.id}/versions`, {})) }
+  return {
+    flow,
+    ...(await client.post<Omit<Published, 'flow'>>(`${base}/definitions/${flow.id}/versions`, {})),
+  }
 }
 
 async function putDraft(client: ApiClient, base: string, source: string): Promise<Flow> {
@@ -129,7 +135,9 @@ async function follow(client: ApiClient, base: string, id: string): Promise<numb
 
 function finish(execution: Execution): number {
   process.stderr.write(`${execution.status}\n`)
-  process.stdout.write(`${JSON.stringify(execution.status === 'completed' ? execution.output : execution.error, null, 2)}\n`)
+  process.stdout.write(
+    `${JSON.stringify(execution.status === 'completed' ? execution.output : execution.error, null, 2)}\n`,
+  )
   return execution.status === 'completed' ? 0 : 1
 }
 

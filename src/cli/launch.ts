@@ -54,7 +54,12 @@ export async function launch(options: Launch): Promise<Launched> {
     runProcess(options, 'worker', 'src/activities/main.ts', env, async () => {}),
     runProcess(options, 'api', 'src/api/main.ts', env, () => answers(`${url}/readyz`)),
   ])
-  return { url, clientId: OPERATOR_CLIENT, clientSecret: deriveSecret(masterKey, DERIVED.operatorSecret), env }
+  return {
+    url,
+    clientId: OPERATOR_CLIENT,
+    clientSecret: deriveSecret(masterKey, DERIVED.operatorSecret),
+    env,
+  }
 }
 
 function runProcess(

@@ -1,8 +1,8 @@
 /** `tenon`: one verb a file. Everything but `up` and `doctor` speaks the public API only. */
 
 import { Command } from 'commander'
-import * as flow from './flow.ts'
 import { createKey, createTenant } from './admin.ts'
+import * as flow from './flow.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
 const program = new Command('tenon').description('One backend for many tenants.').showHelpAfterError()
@@ -43,7 +43,11 @@ program
   )
 
 const tenant = program.command('tenant').description('tenants')
-tenant.command('create').requiredOption('--name <name>').requiredOption('--slug <slug>').action(verb(createTenant))
+tenant
+  .command('create')
+  .requiredOption('--name <name>')
+  .requiredOption('--slug <slug>')
+  .action(verb(createTenant))
 
 const key = program.command('key').description('API keys')
 key
@@ -55,14 +59,23 @@ key
 
 const flows = program.command('flow').description('flows')
 const workspaceOption = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const
-flows.command('validate <file>').option(...workspaceOption).action(verb(flow.validate))
-flows.command('publish <file>').option(...workspaceOption).action(verb(flow.publish))
+flows
+  .command('validate <file>')
+  .option(...workspaceOption)
+  .action(verb(flow.validate))
+flows
+  .command('publish <file>')
+  .option(...workspaceOption)
+  .action(verb(flow.publish))
 flows
   .command('run <flow>')
   .option(...workspaceOption)
   .option('--input <json>', 'input of the run', '{}')
   .action(verb(flow.run))
-flows.command('watch <execution>').option(...workspaceOption).action(verb(flow.watch))
+flows
+  .command('watch <execution>')
+  .option(...workspaceOption)
+  .action(verb(flow.watch))
 
 program
   .command('reference', { hidden: true })

@@ -29,24 +29,37 @@ export async function reference(options: { check?: boolean }): Promise<number> {
     stale.push(name)
     if (!options.check) await writeFile(file, text)
   }
-  if (options.check && stale.length > 0) process.stderr.write(`docs/reference is stale: ${stale.join(', ')}\n`)
+  if (options.check && stale.length > 0)
+    process.stderr.write(`docs/reference is stale: ${stale.join(', ')}\n`)
   return options.check && stale.length > 0 ? 1 : 0
 }
 
 /** Who may do what, a line per operation, for people to read in a diff. */
 function policy(operations: readonly AnyOperation[]): string {
   const lines = operations.map(({ name, http, domain, roles, stability }) =>
-    [name.padEnd(22), http.method.padEnd(6), http.path.padEnd(66), domain.padEnd(16), stability.padEnd(8), roles.join(' ')].join(' '),
+    [
+      name.padEnd(22),
+      http.method.padEnd(6),
+      http.path.padEnd(66),
+      domain.padEnd(16),
+      stability.padEnd(8),
+      roles.join(' '),
+    ].join(' '),
   )
   return `${lines.join('\n')}\n`
 }
 
 function problems(): string {
-  const rows = Object.entries(PROBLEMS).map(([code, { status, title, help }]) => `| \`${code}\` | ${status} | ${title} | ${help} |`)
+  const rows = Object.entries(PROBLEMS).map(
+    ([code, { status, title, help }]) => `| \`${code}\` | ${status} | ${title} | ${help} |`,
+  )
   return `# Problems\n\nEvery error is \`application/problem+json\` (RFC 9457); \`code\` never changes its meaning.\n\n| code | status | title | help |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
 function config(): string {
-  const rows = describeConfig().map(({ name, default: value, description }) => `| \`${name}\` | ${value && `\`${value}\``} | ${description} |`)
+  const rows = describeConfig().map(
+    ({ name, default: value, description }) =>
+      `| \`${name}\` | ${value && `\`${value}\``} | ${description} |`,
+  )
   return `# Settings\n\nRead from the environment, once, by the API and the worker.\n\n| name | default | what |\n|---|---|---|\n${rows.join('\n')}\n`
 }

@@ -25,7 +25,9 @@ export class Screen {
   server({ server, phase, detail, elapsedMs }: ProgressEvent): void {
     const took = phase === 'ready' ? ` (${seconds(elapsedMs)})` : ''
     this.#still(`${server} ${phase}`)
-    this.line(`  ${phase === 'ready' ? '✓' : '·'} ${server.padEnd(TITLE_CHARS)} ${phase}${detail ? ` ${detail}` : ''}${took}`)
+    this.line(
+      `  ${phase === 'ready' ? '✓' : '·'} ${server.padEnd(TITLE_CHARS)} ${phase}${detail ? ` ${detail}` : ''}${took}`,
+    )
   }
 
   /** What happens to a server while the platform serves. */
@@ -71,7 +73,10 @@ export class Screen {
   }
 
   #keys(demo: Demo): void {
-    if (!demo.fresh) return this.#row('keys', 'in .env.local, as before')
+    if (!demo.fresh) {
+      this.#row('keys', 'in .env.local, as before')
+      return
+    }
     this.line('\nKeys (shown once, saved to .env.local)')
     this.#row('anon', demo.anonKey)
     this.#row('service', demo.serviceKey)
@@ -92,7 +97,10 @@ Try it: create a document, read it back, run the flow
   #still(what: string): void {
     this.#hush()
     const since = performance.now()
-    this.#waiting = setInterval(() => this.line(`    … ${what} (${seconds(performance.now() - since)})`), QUIET_MS).unref()
+    this.#waiting = setInterval(
+      () => this.line(`    … ${what} (${seconds(performance.now() - since)})`),
+      QUIET_MS,
+    ).unref()
   }
 
   #hush(): void {

@@ -20,7 +20,9 @@ export async function readEnvFile(): Promise<Settings> {
 
 /** Replaces the file as a whole, readable by its owner only: it holds keys. */
 export async function writeEnvFile(values: Settings): Promise<void> {
-  const lines = Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}\n`]))
+  const lines = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${value}\n`],
+  )
   const text = `# Written by \`npm start\`. Keys of the demo workspace: keep it out of version control.\n${lines.join('')}`
   await writeFile(`${FILE}.new`, text, { mode: 0o600 })
   await rename(`${FILE}.new`, FILE)
@@ -29,7 +31,8 @@ export async function writeEnvFile(values: Settings): Promise<void> {
 /** A setting that must be there. @throws Error that says how to come by it */
 export function need(settings: Settings, name: string): string {
   const value = settings[name]
-  if (value === undefined || value === '') throw new Error(`${name} is not set. Run \`npm start\` first, or set it.`)
+  if (value === undefined || value === '')
+    throw new Error(`${name} is not set. Run \`npm start\` first, or set it.`)
   return value
 }
 

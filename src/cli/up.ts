@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { preferredPort } from '../../stack/ports.ts'
 import { findRunning, type Stack, startStack } from '../../stack/start.ts'
 import { type Demo, makeDemo } from './demo.ts'
-import { launch, type Launched, masterKeyOf } from './launch.ts'
+import { type Launched, launch, masterKeyOf } from './launch.ts'
 import { Screen } from './screen.ts'
 import { readEnvFile, type Settings, writeEnvFile } from './settings.ts'
 
@@ -82,7 +82,9 @@ function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
 /** A second start finds the first and says where it is. */
 async function already(pid: number, screen: Screen): Promise<number> {
   const known = await readEnvFile()
-  screen.line(`Tenon is running already (process ${pid}) at ${known['TENON_URL'] ?? 'an address not saved yet'}.`)
+  screen.line(
+    `Tenon is running already (process ${pid}) at ${known['TENON_URL'] ?? 'an address not saved yet'}.`,
+  )
   screen.line('Stop it with Ctrl-C there, or try one of your own beside it: npm start -- --ephemeral')
   return 0
 }

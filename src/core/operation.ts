@@ -1,8 +1,8 @@
 /** An operation as a value: declared once, derived into a route, a tool, a flow function and a test row. */
 
-import { type Static, type TObject, type TSchema } from 'typebox'
+import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { domainOf, type Domain, type Role } from './policy.ts'
+import { type Domain, domainOf, type Role } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
 
 export type Stability = 'stable' | 'preview' | 'experimental'
@@ -67,7 +67,8 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
 ): Operation<Scope, Static<I>, Static<O>> {
   const domains = new Set(spec.roles.map(domainOf))
   const [domain] = domains
-  if (domain === undefined || domains.size > 1) throw new TypeError(`${spec.name}: roles of one domain, please`)
+  if (domain === undefined || domains.size > 1)
+    throw new TypeError(`${spec.name}: roles of one domain, please`)
   return {
     stability: 'stable',
     ...spec,

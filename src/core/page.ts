@@ -7,7 +7,11 @@ import { Problem } from './problem.ts'
 /** Input fields of every list operation. */
 export const PageInput = {
   page_size: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Items on a page; 50 where absent.' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: LIMITS.pageSizeMax,
+      description: 'Items on a page; 50 where absent.',
+    }),
   ),
   page_after: Type.Optional(Type.String({ maxLength: 512, description: '`page.next` of the page before.' })),
 }

@@ -2,8 +2,8 @@
 
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { FastifyInstance } from 'fastify'
-import { Problem } from '../core/problem.ts'
 import type { Principal } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
 import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { platformServer } from './server.ts'
@@ -31,7 +31,10 @@ export function mountPlatformServer(app: FastifyInstance, platform: Platform, au
     },
   })
   const refuse = async () => {
-    throw new Problem('method_not_allowed', { headers: { allow: 'POST' }, detail: 'This endpoint keeps no streams.' })
+    throw new Problem('method_not_allowed', {
+      headers: { allow: 'POST' },
+      detail: 'This endpoint keeps no streams.',
+    })
   }
   app.route({ method: ['GET', 'PUT', 'PATCH', 'DELETE'], url: PATH, onRequest: refuse, handler: refuse })
 }
@@ -39,6 +42,7 @@ export function mountPlatformServer(app: FastifyInstance, platform: Platform, au
 async function principalOf(header: string | undefined, auth: Authenticator): Promise<Principal> {
   const [, token] = /^Bearer (\S+)$/i.exec(header ?? '') ?? []
   if (token === undefined) throw new Problem('credentials_missing')
-  if (token.startsWith('svc_')) throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
+  if (token.startsWith('svc_'))
+    throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
   return auth.authenticate({ kind: 'token', text: token })
 }

@@ -1,7 +1,11 @@
 /** The official MCP server: each read operation is a tool with the operation's own schema. */
 
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
-import { CallToolRequestSchema, type CallToolResult, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import {
+  CallToolRequestSchema,
+  type CallToolResult,
+  ListToolsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -52,7 +56,10 @@ async function call(
 }
 
 function success(output: unknown): CallToolResult {
-  return { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output as CallToolResult['structuredContent'] }
+  return {
+    content: [{ type: 'text', text: JSON.stringify(output) }],
+    structuredContent: output as CallToolResult['structuredContent'],
+  }
 }
 
 function failure(text: string): CallToolResult {

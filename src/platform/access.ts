@@ -28,7 +28,11 @@ export class Access {
    * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
    * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
    */
-  async open(operation: AnyOperation, principal: Principal, workspaceId?: string): Promise<AdminScope | WorkspaceScope> {
+  async open(
+    operation: AnyOperation,
+    principal: Principal,
+    workspaceId?: string,
+  ): Promise<AdminScope | WorkspaceScope> {
     const role = this.permit(operation, principal)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
@@ -41,7 +45,9 @@ export class Access {
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) return role
     if (inDomain(principal, operation.domain)) {
-      throw new Problem('forbidden', { detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.` })
+      throw new Problem('forbidden', {
+        detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.`,
+      })
     }
     throw new Problem('privilege_domain_mismatch', {
       detail: `This route is of the domain ${operation.domain}: send ${NEEDED[operation.domain]}. You sent ${principal.seen}.`,
@@ -50,7 +56,11 @@ export class Access {
   }
 
   /** A scope for work that goes on in a workflow of this ref, in an activity of it. */
-  continueWorkspace(ref: WorkspaceRef, actor: { subject: string; role: Role }, ids: IdSource): WorkspaceScope {
+  continueWorkspace(
+    ref: WorkspaceRef,
+    actor: { subject: string; role: Role },
+    ids: IdSource,
+  ): WorkspaceScope {
     return WorkspaceScope.open(actor, ref, this.#parts, ids)
   }
 

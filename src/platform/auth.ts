@@ -52,9 +52,17 @@ export class Authenticator {
     const row = await this.#find(keyHash(text))
     const seen = `a ${row.kind} API key ending …${row.last4}`
     if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
-    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw invalidKey('api_key_expired')
-    if (row.tenant_state !== 'active' || row.workspace_state !== 'active') throw new Problem('tenant_suspended')
-    return { seen, subject: row.id, tenantId: row.tenant_id, workspaceId: row.workspace_id, roles: [row.kind] }
+    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
+      throw invalidKey('api_key_expired')
+    if (row.tenant_state !== 'active' || row.workspace_state !== 'active')
+      throw new Problem('tenant_suspended')
+    return {
+      seen,
+      subject: row.id,
+      tenantId: row.tenant_id,
+      workspaceId: row.workspace_id,
+      roles: [row.kind],
+    }
   }
 
   async #find(hash: Buffer): Promise<KeyRow> {
@@ -114,6 +122,8 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   return roles.includes('service') ? ['service'] : ['anon']
 }
 
-function invalidKey(code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' = 'api_key_invalid'): Problem {
+function invalidKey(
+  code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' = 'api_key_invalid',
+): Problem {
   return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
 }

@@ -26,7 +26,10 @@ const ConfigSchema = Type.Object({
   TEMPORAL_NAMESPACE: Type.String({ default: 'default', description: 'Namespace shared by all tenants.' }),
   TEMPORAL_UI_URL: Type.Optional(Url('Temporal UI, for links in answers.', 'https?')),
   S3_ENDPOINT: Url('S3 and IAM endpoint.', 'https?'),
-  S3_ACCESS_KEY_ID: Type.String({ minLength: 1, description: 'Root identity: makes buckets and identities.' }),
+  S3_ACCESS_KEY_ID: Type.String({
+    minLength: 1,
+    description: 'Root identity: makes buckets and identities.',
+  }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
   REDIS_URL: Url('Valkey or Redis.', 'rediss?'),
   TENON_EGRESS_ALLOW: Type.String({
@@ -61,7 +64,9 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     Object.keys(ConfigSchema.properties).flatMap((name) => (env[name] ? [[name, env[name]]] : [])),
   )
   const value = Value.Convert(ConfigSchema, Value.Default(ConfigSchema, given))
-  const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) => fault(name, schema, value))
+  const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) =>
+    fault(name, schema, value),
+  )
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze(value as Config)
 }

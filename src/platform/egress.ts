@@ -78,7 +78,8 @@ function judge(address: string): void {
   if (forbidden.check(text, family)) throw refused('the address is not a public one')
 }
 
-const refused = (why: string) => new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
+const refused = (why: string) =>
+  new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
 
 /** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
 const guardedLookup: LookupFunction = (hostname, options, callback) => {
@@ -105,7 +106,7 @@ function exchange(outbound: Outbound, guard: LookupFunction | undefined): Promis
     const sent: ClientRequest = open(
       url,
       { method, headers, signal, agent: false, ...(guard && { lookup: guard }) },
-      (response) => read(response).then(resolve, reject),
+      (response) => void read(response).then(resolve, reject),
     )
     sent.on('error', (cause) => reject(cause instanceof Problem ? cause : noAnswer(cause)))
     sent.end(body)
@@ -119,12 +120,17 @@ async function read(response: IncomingMessage): Promise<Inbound> {
     bytes += chunk.length
     if (bytes > LIMITS.httpCallBytesMax) {
       response.destroy()
-      throw new Problem('upstream_invalid', { detail: `The answer has more than ${LIMITS.httpCallBytesMax} bytes.` })
+      throw new Problem('upstream_invalid', {
+        detail: `The answer has more than ${LIMITS.httpCallBytesMax} bytes.`,
+      })
     }
     chunks.push(chunk)
   }
   const headers = Object.fromEntries(
-    Object.entries(response.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : String(value)]),
+    Object.entries(response.headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(', ') : String(value),
+    ]),
   )
   return { status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks) }
 }

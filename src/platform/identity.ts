@@ -1,7 +1,14 @@
 /** The embedded issuer: a standard OAuth 2.1 / OpenID provider mounted under /auth, with its key in the database. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK, jwtVerify } from 'jose'
+import {
+  calculateJwkThumbprint,
+  createLocalJWKSet,
+  exportJWK,
+  generateKeyPair,
+  type JWK,
+  jwtVerify,
+} from 'jose'
 import { type Adapter, Provider } from 'oidc-provider'
 import { LIMITS } from '../core/limits.ts'
 import { type Config, publicUrl } from './config.ts'
@@ -41,7 +48,10 @@ export class Identity {
 
   /** Answers a request below /auth. `request.url` is seen by the provider without that prefix. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    Object.assign(request, { originalUrl: request.url, url: (request.url ?? '').replace(/^\/auth/, '') || '/' })
+    Object.assign(request, {
+      originalUrl: request.url,
+      url: (request.url ?? '').replace(/^\/auth/, '') || '/',
+    })
     return this.#handle(request, response)
   }
 
@@ -84,7 +94,8 @@ function provider(issuer: string, audience: string, jwk: JWK, secrets: Secrets):
       },
     ],
     ttl: { ClientCredentials: LIMITS.tokenSeconds },
-    extraTokenClaims: (_context, token) => ('client' in token && token.clientId === OPERATOR_CLIENT ? { roles: ['operator'] } : {}),
+    extraTokenClaims: (_context, token) =>
+      'client' in token && token.clientId === OPERATOR_CLIENT ? { roles: ['operator'] } : {},
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },

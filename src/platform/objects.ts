@@ -1,6 +1,12 @@
 /** S3 with the platform's root identity: making buckets. Tenants' objects never go through it. */
 
-import { BucketAlreadyExists, BucketAlreadyOwnedByYou, CreateBucketCommand, ListBucketsCommand, S3Client } from '@aws-sdk/client-s3'
+import {
+  BucketAlreadyExists,
+  BucketAlreadyOwnedByYou,
+  CreateBucketCommand,
+  ListBucketsCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
 import { Problem } from '../core/problem.ts'
 import type { Config } from './config.ts'
 
@@ -24,7 +30,10 @@ export class Objects {
       await this.#s3.send(new CreateBucketCommand({ Bucket: name }))
     } catch (error) {
       if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return
-      throw new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause: error })
+      throw new Problem('dependency_unavailable', {
+        detail: 'The object store does not answer.',
+        cause: error,
+      })
     }
   }
 

@@ -3,8 +3,8 @@
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
-import type { Log } from './log.ts'
 import { KeyCache } from './key-cache.ts'
+import type { Log } from './log.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
 import type { Parts } from './scope.ts'
@@ -29,7 +29,9 @@ export interface Platform {
 
 /** Opens the platform. Connections are lazy: servers may be down now and come up later. */
 export function openPlatform(config: Config, log: Log): { platform: Platform; parts: Parts } {
-  const database = Database.open(config.DATABASE_APP_URL, (error) => log.warn({ err: error }, 'idle connection lost'))
+  const database = Database.open(config.DATABASE_APP_URL, (error) =>
+    log.warn({ err: error }, 'idle connection lost'),
+  )
   const temporal = new Temporal(config)
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))

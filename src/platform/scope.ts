@@ -5,12 +5,12 @@ import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { Database, Mandate } from './pg/database.ts'
 import type { KeyRow } from './auth.ts'
 import type { KeyCache } from './key-cache.ts'
-import type { Row } from './pg/batch.ts'
-import type { Sql } from './pg/sql.ts'
 import type { Objects } from './objects.ts'
+import type { Row } from './pg/batch.ts'
+import type { Database, Mandate } from './pg/database.ts'
+import type { Sql } from './pg/sql.ts'
 import type { Secrets } from './secrets.ts'
 import type { Start, Temporal } from './temporal.ts'
 
@@ -119,16 +119,30 @@ export class AdminScope extends Scope {
   /** The tenant that the credential names; undefined for an operator. */
   readonly tenantId: TenantId | undefined
 
-  private constructor(actor: Actor, tenantId: TenantId | undefined, workspaceId: string, parts: Parts, ids: IdSource) {
+  private constructor(
+    actor: Actor,
+    tenantId: TenantId | undefined,
+    workspaceId: string,
+    parts: Parts,
+    ids: IdSource,
+  ) {
     super(actor, mandateOf(actor, tenantId ?? '', workspaceId), parts, ids)
     this.tenantId = tenantId
   }
 
   static open(actor: Actor, bounds: AdminBounds, parts: Parts, ids: IdSource): AdminScope {
-    if (actor.role !== 'operator' && bounds.tenantId === undefined) throw new TypeError('an admin has a tenant')
-    if (actor.role === 'workspace_admin' && bounds.workspaceId === undefined) throw new TypeError('… a workspace')
+    if (actor.role !== 'operator' && bounds.tenantId === undefined)
+      throw new TypeError('an admin has a tenant')
+    if (actor.role === 'workspace_admin' && bounds.workspaceId === undefined)
+      throw new TypeError('… a workspace')
     const workspaceId = actor.role === 'workspace_admin' ? (bounds.workspaceId ?? '') : ''
-    return new AdminScope(actor, actor.role === 'operator' ? undefined : bounds.tenantId, workspaceId, parts, ids)
+    return new AdminScope(
+      actor,
+      actor.role === 'operator' ? undefined : bounds.tenantId,
+      workspaceId,
+      parts,
+      ids,
+    )
   }
 
   /** Work of a tenant as a whole, or of one of its workspaces: provisioning. */

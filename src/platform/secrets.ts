@@ -40,7 +40,9 @@ export class Secrets {
 
 /** As {@link Secrets.derive}, for a caller that has the master key alone. */
 export function deriveSecret(masterKey: string, purpose: string): string {
-  return createHmac('sha256', Buffer.from(masterKey, 'base64')).update(`tenon:derive:${purpose}`).digest('base64url')
+  return createHmac('sha256', Buffer.from(masterKey, 'base64'))
+    .update(`tenon:derive:${purpose}`)
+    .digest('base64url')
 }
 
 /** Purposes that more than one process derives. */

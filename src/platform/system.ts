@@ -1,7 +1,7 @@
 /** What the platform does for itself, before any tenant is known. Every use names its reason. */
 
-import type { Database, Mandate } from './pg/database.ts'
 import type { Row } from './pg/batch.ts'
+import type { Database, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The few reasons there are; test/walls pins who uses which. */

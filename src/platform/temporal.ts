@@ -1,13 +1,28 @@
 /** The Temporal client. Workflow ids are built here from a ref and nowhere else, and checked before any call. */
 
-import { Client, Connection, isGrpcServiceError, type WorkflowClientInterceptor, WorkflowExecutionAlreadyStartedError } from '@temporalio/client'
-import { defaultPayloadConverter, defineSearchAttributeKey, type SearchAttributePair, TypedSearchAttributes } from '@temporalio/common'
+import {
+  Client,
+  Connection,
+  isGrpcServiceError,
+  type WorkflowClientInterceptor,
+  WorkflowExecutionAlreadyStartedError,
+} from '@temporalio/client'
+import {
+  defaultPayloadConverter,
+  defineSearchAttributeKey,
+  type SearchAttributePair,
+  TypedSearchAttributes,
+} from '@temporalio/common'
 import { Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
-export const QUEUES = { flows: 'tenon-flows', calls: 'tenon-calls', provisioning: 'tenon-provisioning' } as const
+export const QUEUES = {
+  flows: 'tenon-flows',
+  calls: 'tenon-calls',
+  provisioning: 'tenon-provisioning',
+} as const
 
 const CALL_DEADLINE_MS = 5_000
 
@@ -105,9 +120,15 @@ function causedByGrpc(error: unknown): boolean {
 }
 
 function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
-  const pairs: SearchAttributePair[] = [keyword('TenantId', ref.tenantId), keyword('WorkspaceId', ref.workspaceId)]
+  const pairs: SearchAttributePair[] = [
+    keyword('TenantId', ref.tenantId),
+    keyword('WorkspaceId', ref.workspaceId),
+  ]
   if (start.attributes !== undefined) {
-    pairs.push(keyword('FlowId', start.attributes.flowId), keyword('FlowVersion', start.attributes.flowVersion))
+    pairs.push(
+      keyword('FlowId', start.attributes.flowId),
+      keyword('FlowVersion', start.attributes.flowVersion),
+    )
   }
   return new TypedSearchAttributes(pairs)
 }

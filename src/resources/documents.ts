@@ -50,7 +50,9 @@ export function checkFields(fields: Fields): string {
 
 function reserved(name: string): InputError[] {
   if (name === 'id') return [fault('/id', 'is assigned by the server')]
-  return name.startsWith('_') ? [fault(`/${escape(name)}`, 'is reserved: names that begin with _ are ours')] : []
+  return name.startsWith('_')
+    ? [fault(`/${token(name)}`, 'is reserved: names that begin with _ are ours')]
+    : []
 }
 
 interface Measure {
@@ -60,23 +62,26 @@ interface Measure {
 
 /** Depth is bounded first, so the walk itself is. */
 function inspect(value: unknown, pointer: string, depth: number, measure: Measure): void {
-  if (typeof value === 'string' && value.includes('\u0000')) measure.errors.push(fault(pointer, 'holds a NUL character'))
+  if (typeof value === 'string' && value.includes('\u0000'))
+    measure.errors.push(fault(pointer, 'holds a NUL character'))
   if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
     measure.errors.push(fault(pointer, 'is an integer beyond 2^53 and would not read back the same'))
   }
   if (typeof value !== 'object' || value === null) return
   if (depth > LIMITS.documentDepthMax) {
-    if (measure.errors.length < 20) measure.errors.push(fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
+    if (measure.errors.length < 20)
+      measure.errors.push(fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
     return
   }
   for (const [name, member] of Object.entries(value)) {
     measure.keys += 1
     if (name.includes('\u0000')) measure.errors.push(fault(pointer, 'has a name with a NUL character'))
-    inspect(member, `${pointer}/${escape(name)}`, depth + 1, measure)
+    inspect(member, `${pointer}/${token(name)}`, depth + 1, measure)
   }
 }
 
-const escape = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
+/** A member's name as a reference token (RFC 6901 §3). */
+const token = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 function fault(pointer: string, detail: string): InputError {
   return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }

@@ -3,7 +3,7 @@
 import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import { operation, type OperationSpec } from '../core/operation.ts'
+import { type OperationSpec, operation } from '../core/operation.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 
 /** An operation on the structure of tenants: what the caller sees is bounded by its credential alone. */
@@ -11,18 +11,24 @@ export const onStructure = <I extends TObject, O extends TSchema>(spec: Operatio
   operation('admin', spec)
 
 /** An operation inside one workspace. Admins name it by the input field `ws`; keys carry it. */
-export const inWorkspace = <I extends TObject, O extends TSchema>(spec: OperationSpec<WorkspaceScope, I, O>) =>
-  operation('workspace', spec)
+export const inWorkspace = <I extends TObject, O extends TSchema>(
+  spec: OperationSpec<WorkspaceScope, I, O>,
+) => operation('workspace', spec)
 
 /** Closed: a member that is not declared is a fault of the caller, not something to ignore. */
 export const Input = <P extends Type.TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
 
 /** A reference to a record. Any text is taken: an id of another form is simply not found. */
-export const Ref = (what: string) => Type.String({ minLength: 1, maxLength: 200, description: `Id of a ${what}.` })
+export const Ref = (what: string) =>
+  Type.String({ minLength: 1, maxLength: 200, description: `Id of a ${what}.` })
 export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix) })
 
-export const Name = Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax, pattern: '^[^\\u0000-\\u001f]*$' })
+export const Name = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.nameCharsMax,
+  pattern: '^[^\\u0000-\\u001f]*$',
+})
 export const Slug = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$',
   description: 'Lower-case letters, digits and inner hyphens, at most 40.',
@@ -32,5 +38,9 @@ export const OptionalTime = Type.Union([Time, Type.Null()])
 
 /** Seconds that the caller is willing to wait for the end (`Prefer: wait=N`). */
 export const Wait = Type.Optional(
-  Type.Integer({ minimum: 0, maximum: LIMITS.preferWaitSecondsMax, description: '`Prefer: wait=N`, seconds.' }),
+  Type.Integer({
+    minimum: 0,
+    maximum: LIMITS.preferWaitSecondsMax,
+    description: '`Prefer: wait=N`, seconds.',
+  }),
 )

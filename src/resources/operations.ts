@@ -18,7 +18,9 @@ export const OperationRecord = Type.Object({
   tenant_id: Id('ten'),
   type: Type.String(),
   target: Type.String(),
-  state: Type.Union(['queued', 'running', 'succeeded', 'failed', 'cancelled'].map((state) => Type.Literal(state))),
+  state: Type.Union(
+    ['queued', 'running', 'succeeded', 'failed', 'cancelled'].map((state) => Type.Literal(state)),
+  ),
   steps: Type.Array(OperationStep),
   error: Type.Unknown(),
   created_at: Time,

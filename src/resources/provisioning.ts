@@ -32,7 +32,9 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
   },
   bucket: async (scope, ref) => {
-    const row = await scope.row<{ bucket: string }>(sql`select bucket from workspaces where id = ${ref.workspaceId}`)
+    const row = await scope.row<{ bucket: string }>(
+      sql`select bucket from workspaces where id = ${ref.workspaceId}`,
+    )
     if (row === undefined) throw notFound('workspace')
     await scope.makeBucket(row.bucket)
   },
@@ -86,7 +88,11 @@ export async function provisionStep(scope: AdminScope, input: ProvisionInput, na
 }
 
 /** Ends the operation as failed, and the record with it. A new create with the same slug starts afresh. */
-export async function failProvisioning(scope: AdminScope, input: ProvisionInput, detail: string): Promise<void> {
+export async function failProvisioning(
+  scope: AdminScope,
+  input: ProvisionInput,
+  detail: string,
+): Promise<void> {
   const error = JSON.stringify({ code: 'dependency_unavailable', detail })
   const { tenantId, workspaceId } = input.target
   const record =
@@ -121,7 +127,9 @@ export function tenantMeant(scope: AdminScope, named: string | undefined): Tenan
   if (named === undefined) {
     throw new Problem('validation_failed', {
       detail: 'tenant_id is required of an operator.',
-      errors: [{ in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' }],
+      errors: [
+        { in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' },
+      ],
     })
   }
   if (!isTenantId(named)) throw notFound('tenant')

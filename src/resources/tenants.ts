@@ -12,7 +12,9 @@ import { OperationRecord } from './operations.ts'
 import { provision } from './provisioning.ts'
 
 export const State = Type.Union(
-  ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) => Type.Literal(s)),
+  ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
+    Type.Literal(s),
+  ),
 )
 
 export const Tenant = Type.Object({
@@ -51,10 +53,12 @@ export const createTenant = onStructure({
     const tenantId = scope.newId('ten')
     const insert = sql`insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')`
     const ref = { tenantId, workspaceId: '-' } as const
-    const made = await provision(scope, { kind: 'tenant', ref, insert, waitS: wait }).catch((error: unknown) => {
-      if (violated(error) !== 'tenants_slug_key') throw error
-      throw new Problem('conflict', { detail: `There is a tenant with the slug ${slug} already.` })
-    })
+    const made = await provision(scope, { kind: 'tenant', ref, insert, waitS: wait }).catch(
+      (error: unknown) => {
+        if (violated(error) !== 'tenants_slug_key') throw error
+        throw new Problem('conflict', { detail: `There is a tenant with the slug ${slug} already.` })
+      },
+    )
     return made.ended ? findTenant(scope, tenantId) : made.operation
   },
 })
@@ -80,7 +84,9 @@ export const listTenants = onStructure({
     const { after, limit } = pageBounds(input)
     return pageFrom(
       input,
-      await scope.rows<Tenant>(sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`),
+      await scope.rows<Tenant>(
+        sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`,
+      ),
     )
   },
 })

@@ -13,7 +13,10 @@ import { provision, tenantMeant } from './provisioning.ts'
 import { State } from './tenants.ts'
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
-const Bucket = Type.String({ pattern: '^[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]$', description: 'S3 bucket name.' })
+const Bucket = Type.String({
+  pattern: '^[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]$',
+  description: 'S3 bucket name.',
+})
 
 export const Workspace = Type.Object({
   id: Id('ws'),
@@ -75,19 +78,20 @@ export const createWorkspace = onStructure({
 async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
   const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
   if (tenant === undefined) throw notFound('tenant')
-  if (tenant.state !== 'active') throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
+  if (tenant.state !== 'active')
+    throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
 }
 
 /** Bucket names are global, as in S3; slugs are the tenant's own. */
 function taken(error: unknown, slug: string, bucket: string): unknown {
-  switch (violated(error)) {
-    case 'workspaces_tenant_id_slug_key':
-      return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
-    case 'workspaces_bucket_key':
-      return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
-    default:
-      return error
+  const constraint = violated(error)
+  if (constraint === 'workspaces_tenant_id_slug_key') {
+    return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
   }
+  if (constraint === 'workspaces_bucket_key') {
+    return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
+  }
+  return error
 }
 
 export const getWorkspace = onStructure({

@@ -26,8 +26,12 @@ function sameRef(headers: Headers): void {
   const payload = headers[REF_HEADER]
   const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
   const named = refOf(workflowInfo().workflowId)
-  if (carried && named && carried.tenantId === named.tenantId && carried.workspaceId === named.workspaceId) return
-  throw ApplicationFailure.nonRetryable('The run does not belong to the tenant that its id names.', 'tenant_mismatch')
+  if (carried && named && carried.tenantId === named.tenantId && carried.workspaceId === named.workspaceId)
+    return
+  throw ApplicationFailure.nonRetryable(
+    'The run does not belong to the tenant that its id names.',
+    'tenant_mismatch',
+  )
 }
 
 function withRef(headers: Headers): Headers {

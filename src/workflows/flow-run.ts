@@ -1,7 +1,14 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import { CancellationScope, isCancellation, proxyActivities, proxyLocalActivities, setCurrentDetails, sleep } from '@temporalio/workflow'
 import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import {
+  CancellationScope,
+  isCancellation,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  sleep,
+} from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { runFlow } from '../../flows-dsl/run.ts'
@@ -18,7 +25,12 @@ export interface FlowRunInput {
 
 const SLOW_CALLS = 'tenon-calls'
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
-const RETRY = { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s', maximumAttempts: 8 } as const
+const RETRY = {
+  initialInterval: '200ms',
+  backoffCoefficient: 2,
+  maximumInterval: '30s',
+  maximumAttempts: 8,
+} as const
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -59,7 +71,7 @@ function effects(recorder: Recorder): Effects {
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
 function nowMs(): number {
-  return new Date().getTime()
+  return Number(new Date())
 }
 
 function describe(step: StepRef): void {
@@ -92,10 +104,16 @@ function httpCalls(request: CallRequest, options: ActivityOptions) {
 function fault(error: unknown, instance: string): unknown {
   if (!(error instanceof ActivityFailure)) return error
   const { cause } = error
-  if (cause instanceof TimeoutFailure) return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
-  const failure = cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
+  if (cause instanceof TimeoutFailure)
+    return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  const failure =
+    cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
-  return new FlowError({ type: failure.type, status: failure.status, title: failure.title }, failure.detail, instance)
+  return new FlowError(
+    { type: failure.type, status: failure.status, title: failure.title },
+    failure.detail,
+    instance,
+  )
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

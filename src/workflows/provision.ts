@@ -11,7 +11,12 @@ function activities(summary: string, attempts: number) {
     taskQueue: QUEUE,
     startToCloseTimeout: '30s',
     summary,
-    retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s', maximumAttempts: attempts },
+    retry: {
+      initialInterval: '200ms',
+      backoffCoefficient: 2,
+      maximumInterval: '10s',
+      maximumAttempts: attempts,
+    },
   })
 }
 
@@ -27,7 +32,10 @@ export async function provision(input: ProvisionInput): Promise<void> {
       await activities(`${step} of ${target}`, STEP_ATTEMPTS).provisionStep(input, step)
     } catch (error) {
       if (!(error instanceof ActivityFailure)) throw error
-      await activities(`${step} failed`, RECORD_ATTEMPTS).provisionFailed(input, `The step ${step} could not be done.`)
+      await activities(`${step} failed`, RECORD_ATTEMPTS).provisionFailed(
+        input,
+        `The step ${step} could not be done.`,
+      )
       throw ApplicationFailure.nonRetryable(`Step ${step} could not be done`, 'provisioning_failed', step)
     }
   }

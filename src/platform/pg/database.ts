@@ -60,7 +60,9 @@ export class Database {
 
   /** Whether the server answers. */
   async ping(): Promise<void> {
-    await this.batch({ mask: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 }, [sql`select 1`])
+    await this.batch({ mask: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 }, [
+      sql`select 1`,
+    ])
   }
 
   async close(): Promise<void> {

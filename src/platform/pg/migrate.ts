@@ -48,7 +48,7 @@ async function ensureLogins(client: Client, appPassword: string): Promise<void> 
     end if;
   end $$`)
   await client.query(`alter role tenon_app password ${client.escapeLiteral(appPassword)}`)
-  await client.query("alter role tenon_app set search_path = tenon, pg_catalog")
+  await client.query('alter role tenon_app set search_path = tenon, pg_catalog')
   const { rows } = await client.query('select current_database() as name')
   const database = client.escapeIdentifier(String(rows[0]?.name))
   await client.query(`grant create, connect on database ${database} to tenon_owner`)
@@ -57,7 +57,9 @@ async function ensureLogins(client: Client, appPassword: string): Promise<void> 
 }
 
 async function applyAll(client: Client): Promise<string[]> {
-  await client.query('create table if not exists public.tenon_migrations (name text primary key, sha256 text not null, applied_at timestamptz not null default now())')
+  await client.query(
+    'create table if not exists public.tenon_migrations (name text primary key, sha256 text not null, applied_at timestamptz not null default now())',
+  )
   const { rows } = await client.query('select name, sha256 from public.tenon_migrations')
   const done = new Map(rows.map((row) => [row.name as string, row.sha256 as string]))
   const applied: string[] = []
@@ -66,7 +68,8 @@ async function applyAll(client: Client): Promise<string[]> {
     const sha256 = createHash('sha256').update(text).digest('hex')
     const known = done.get(name)
     if (known === sha256) continue
-    if (known !== undefined) throw new Error(`Migration ${name} was changed after it was applied; add a new one.`)
+    if (known !== undefined)
+      throw new Error(`Migration ${name} was changed after it was applied; add a new one.`)
     await apply(client, name, text, sha256)
     applied.push(name)
   }

@@ -50,6 +50,7 @@ export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]):
 function encode(value: SqlValue): string | null {
   if (value === null || value === undefined) return null
   if (value instanceof Date) return value.toISOString()
-  if (typeof value === 'object') return Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : JSON.stringify(value)
+  if (typeof value === 'object')
+    return Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : JSON.stringify(value)
   return String(value)
 }

@@ -15,7 +15,10 @@ import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
 export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
-const FlowName = Type.String({ pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$', description: 'Unique in the workspace.' })
+const FlowName = Type.String({
+  pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
+  description: 'Unique in the workspace.',
+})
 
 export const Fault = Type.Object({
   code: Type.String(),
@@ -165,7 +168,8 @@ export const deleteFlow = inWorkspace({
       sql`delete from flow_versions where flow_id = ${id} and not ${open}`,
       sql`delete from flows where id = ${id} and not ${open} returning id`,
     )
-    if (gone === undefined) throw new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
+    if (gone === undefined)
+      throw new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
     return { id, deleted: true as const }
   },
 })
@@ -187,6 +191,7 @@ export const validateFlow = inWorkspace({
 export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
   const [first] = faults
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
-  const detail = first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
+  const detail =
+    first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
   return new Problem('flow_invalid', { detail, members: { faults } })
 }

@@ -32,7 +32,9 @@ export const Execution = Type.Object({
   flow_id: Type.String(),
   version: Type.Integer(),
   status: Type.Union(
-    ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'].map((s) => Type.Literal(s)),
+    ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'].map((s) =>
+      Type.Literal(s),
+    ),
   ),
   input: Type.Unknown(),
   output: Type.Unknown(),
@@ -111,7 +113,12 @@ async function admit(
   throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
 }
 
-async function startRun(scope: WorkspaceScope, id: string, admitted: Admitted, input: unknown): Promise<void> {
+async function startRun(
+  scope: WorkspaceScope,
+  id: string,
+  admitted: Admitted,
+  input: unknown,
+): Promise<void> {
   const flow = { id: admitted.flow_id, name: admitted.flow_name, version: admitted.version }
   try {
     await scope.runs.start({
@@ -185,9 +192,16 @@ export const listFlowExecutions = inWorkspace({
   },
 })
 
-async function list(scope: WorkspaceScope, input: { page_size?: number; page_after?: string }, condition: Sql) {
+async function list(
+  scope: WorkspaceScope,
+  input: { page_size?: number; page_after?: string },
+  condition: Sql,
+) {
   const { after, limit } = pageBounds(input)
   const rows = await scope.rows<Execution>(sql`
     select ${COLUMNS} from executions where id > ${after} and ${condition} order by id limit ${limit}`)
-  return pageFrom(input, rows.map((row) => linked(scope, row)))
+  return pageFrom(
+    input,
+    rows.map((row) => linked(scope, row)),
+  )
 }

@@ -47,7 +47,9 @@ export const publishFlow = inWorkspace({
       )
       .catch((error: unknown) => {
         if (violated(error) !== 'flow_versions_pkey') throw error
-        throw new Problem('conflict', { detail: 'The flow was published by another request at the same time.' })
+        throw new Problem('conflict', {
+          detail: 'The flow was published by another request at the same time.',
+        })
       })
     return version as unknown as FlowVersion
   },
@@ -68,7 +70,10 @@ export const listFlowVersions = inWorkspace({
     const rows = await scope.rows<FlowVersion>(sql`
       select ${COLUMNS} from flow_versions
       where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
-    const page = pageFrom(input, rows.map((row) => ({ ...row, id: row.version })))
+    const page = pageFrom(
+      input,
+      rows.map((row) => ({ ...row, id: row.version })),
+    )
     return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
   },
 })
@@ -78,7 +83,11 @@ export const getFlowVersion = inWorkspace({
   summary: 'Read a published version',
   roles: ADMINS,
   stability: 'preview',
-  input: Input({ ws: Ws, flow: Ref('flow, or its name'), version: Type.Integer({ minimum: 1, maximum: 2147483647 }) }),
+  input: Input({
+    ws: Ws,
+    flow: Ref('flow, or its name'),
+    version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
+  }),
   output: FlowVersion,
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions/{version}` },
   run: async (scope, { flow, version }) => {

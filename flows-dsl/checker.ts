@@ -1,0 +1,147 @@
+/** Knows how parts of a definition are read: what is wrong is noted with its place, what is right is compiled. */
+
+import type { Expression } from './expression/expression.ts'
+import { parseExpression } from './expression/parse.ts'
+import { didYouMean, type Fault, type FaultCode } from './faults.ts'
+import type { Json, Template } from './ir.ts'
+import { objectOf } from './json.ts'
+import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
+
+/** Arguments of a platform function, by the names that `with` gives them. */
+export interface CatalogueFunction {
+  readonly description: string
+  readonly required: readonly string[]
+  readonly optional: readonly string[]
+}
+
+export type Catalogue = Readonly<Record<string, CatalogueFunction>>
+
+/** Which variables exist where (OWS 1.0 "Runtime expression arguments"). */
+export const SCOPES = {
+  flowInput: ['workflow', 'runtime'],
+  flowOutput: ['context', 'workflow', 'runtime'],
+  taskInput: ['context', 'task', 'workflow', 'runtime'],
+  task: ['context', 'input', 'task', 'workflow', 'runtime'],
+  taskExport: ['context', 'input', 'output', 'task', 'workflow', 'runtime'],
+} as const satisfies Record<string, readonly string[]>
+
+type Variables = readonly string[]
+
+/** Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions. */
+const FAULTS_MAX = 100
+
+const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
+
+/** Collects the faults of one definition. Methods that read answer undefined where they have noted a fault. */
+export class Checker {
+  readonly catalogue: Catalogue
+  readonly faults: Fault[] = []
+  readonly functions = new Set<string>()
+
+  constructor(catalogue: Catalogue) {
+    this.catalogue = catalogue
+  }
+
+  /** Notes a fault. What is already refused gets no second one. */
+  fault(code: FaultCode, at: Place, message: string, hint?: string): undefined {
+    if (this.faults.length >= FAULTS_MAX || ('kind' in at && at.kind === 'refused')) return
+    const { line, column, pointer } = at
+    this.faults.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
+  }
+
+  /** A fault about a name that is not among those known; the hint is the nearest, or all if they are few. */
+  unknown(code: FaultCode, at: Place, message: string, name: string, known: readonly string[]): undefined {
+    if (this.faults.length >= FAULTS_MAX) return
+    const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
+    return this.fault(code, at, message, didYouMean(name, known) ?? all)
+  }
+
+  map(value: Located, what: string): LocatedMap | undefined {
+    if (value.kind === 'map') return value
+    return this.fault('wrong_type', value, `${what} must be a mapping; it is ${nameOf(value)}.`)
+  }
+
+  text(value: Located, what: string): string | undefined {
+    if (value.kind === 'scalar' && typeof value.value === 'string') return value.value
+    const quote =
+      value.kind === 'scalar' && value.value !== null ? `Put it in quotes: '${value.value}'.` : undefined
+    return this.fault('wrong_type', value, `${what} must be a string; it is ${nameOf(value)}.`, quote)
+  }
+
+  /** Refuses keys that are not known; `later` are keys of the language that this release does not support. */
+  keys(map: LocatedMap, what: string, known: readonly string[], later: readonly string[] = []): void {
+    for (const { key, at } of map.entries) {
+      if (known.includes(key)) continue
+      if (later.includes(key)) {
+        const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
+        this.fault('unsupported_feature', at, message)
+      } else this.unknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
+    }
+  }
+
+  required(map: LocatedMap, what: string, key: string): Located | undefined {
+    return entryOf(map, key)?.value ?? this.fault('missing_key', map, `${what} needs the key \`${key}\`.`)
+  }
+
+  /** A condition: a boolean, or an expression with or without `${ }`. */
+  condition(value: Located, what: string, variables: Variables): Expression | undefined {
+    if (value.kind === 'scalar' && typeof value.value === 'boolean')
+      return { op: 'literal', value: value.value }
+    return this.text(value, what) === undefined
+      ? undefined
+      : this.expression(value as LocatedScalar, variables)
+  }
+
+  /** A filter (`from`, `as`): a string is an expression, with or without `${ }`; all else is a template. */
+  filter(value: Located, variables: Variables): Template | undefined {
+    if (value.kind !== 'scalar' || typeof value.value !== 'string') return this.template(value, variables)
+    const expression = this.expression(value, variables)
+    return expression && { expression }
+  }
+
+  /** A value in which strings that are wholly `${ … }` are expressions. */
+  template(value: Located, variables: Variables): Template | undefined {
+    if (value.kind === 'list') return this.#list(value.items, variables)
+    if (value.kind === 'map') return this.fields(value, variables)
+    if (value.kind === 'refused') return undefined
+    if (typeof value.value !== 'string' || !value.value.includes('${')) return { literal: value.value }
+    if (WHOLE.test(value.value)) {
+      const expression = this.expression(value, variables)
+      return expression && { expression }
+    }
+    const at = value.placeOf(value.value.indexOf('${'))
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+    const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
+    return this.fault('expression_partial', at, 'An expression must be the whole of the string.', hint)
+  }
+
+  #list(values: readonly Located[], variables: Variables): Template | undefined {
+    const items = values.map((item) => this.template(item, variables))
+    const array = items.filter((item) => item !== undefined)
+    if (array.length < items.length) return undefined
+    const plain = array.filter((item) => 'literal' in item)
+    return plain.length === array.length ? { literal: plain.map((item) => item.literal) } : { array }
+  }
+
+  /** A template that is a mapping. */
+  fields(map: LocatedMap, variables: Variables): Template | undefined {
+    const fields = map.entries.map(({ key, value }) => [key, this.template(value, variables)] as const)
+    const object: (readonly [string, Template])[] = []
+    const plain: (readonly [string, Json])[] = []
+    for (const [key, field] of fields) {
+      if (field === undefined) return undefined
+      object.push([key, field])
+      if ('literal' in field) plain.push([key, field.literal])
+    }
+    return plain.length === object.length ? { literal: objectOf(plain) } : { object }
+  }
+
+  expression(value: LocatedScalar, variables: Variables): Expression | undefined {
+    const text = String(value.value)
+    const inner = WHOLE.exec(text)?.[1]
+    const parsed = parseExpression(inner ?? text, variables)
+    if ('op' in parsed) return parsed
+    const start = inner === undefined ? 0 : text.indexOf('${') + 2
+    return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
+  }
+}

@@ -1,0 +1,231 @@
+/** Knows how a text becomes a compiled flow. The only file that reads YAML, and so never a part of a workflow. */
+
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+} from 'yaml'
+import { type Catalogue, Checker } from './checker.ts'
+import { compileDefinition } from './definition.ts'
+import { excerptOf, type Fault, type FaultCode } from './faults.ts'
+import type { FlowIR } from './ir.ts'
+import { pointerTo, utf8Length } from './json.ts'
+import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
+
+export type { Catalogue, CatalogueFunction } from './checker.ts'
+
+/** Sizes are bytes of UTF-8; depth counts mappings and lists within each other. */
+export interface CompileOptions {
+  readonly catalogue: Catalogue
+  readonly sizeBytesMax?: number
+  readonly depthMax?: number
+}
+
+export type Compiled =
+  | { readonly ir: FlowIR; readonly faults: readonly [] }
+  | { readonly ir: undefined; readonly faults: readonly Fault[] }
+
+const SIZE_BYTES_MAX = 262_144
+const DEPTH_MAX = 64
+const SYNTAX_FAULTS_MAX = 20
+
+/**
+ * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
+ * @returns the compiled flow, or all faults (the first 100) in the order of their places; never throws
+ */
+export function compile(source: string, options: CompileOptions): Compiled {
+  const checker = new Checker(options.catalogue)
+  const ir = checkSize(source, options, checker)
+    ? new SourceReader(source, options, checker).compile()
+    : undefined
+  if (ir !== undefined && checker.faults.length === 0) return { ir, faults: [] }
+  const lines = source.split('\n')
+  const shown = checker.faults.map((fault) => withExcerpt(fault, lines))
+  return { ir: undefined, faults: shown.sort((a, b) => a.line - b.line || a.column - b.column) }
+}
+
+function checkSize(
+  source: string,
+  { sizeBytesMax = SIZE_BYTES_MAX }: CompileOptions,
+  checker: Checker,
+): boolean {
+  // A text has at least as many bytes as UTF-16 units, so the large ones need no counting.
+  if (source.length <= sizeBytesMax && utf8Length(source) <= sizeBytesMax) return true
+  const start = { line: 1, column: 1, pointer: '' }
+  checker.fault('source_too_large', start, `The definition is larger than ${sizeBytesMax} bytes.`)
+  return false
+}
+
+function withExcerpt(fault: Fault, lines: readonly string[]): Fault {
+  return { ...fault, excerpt: excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column) }
+}
+
+/** Reads one source: tokens, then documents, then values with places. */
+class SourceReader {
+  readonly #source: string
+  readonly #checker: Checker
+  readonly #depthMax: number
+  readonly #lines = new LineCounter()
+
+  constructor(source: string, { depthMax = DEPTH_MAX }: CompileOptions, checker: Checker) {
+    this.#source = source
+    this.#depthMax = depthMax
+    this.#checker = checker
+  }
+
+  compile(): FlowIR | undefined {
+    const tokens = this.#tokens()
+    const root = tokens && this.#root(tokens)
+    return root && compileDefinition(root, this.#checker)
+  }
+
+  /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
+  #tokens(): CST.Token[] | undefined {
+    const parser = new Parser(this.#lines.addNewLine)
+    const tokens: CST.Token[] = []
+    this.#lines.addNewLine(0)
+    for (const lexeme of new Lexer().lex(this.#source)) {
+      tokens.push(...parser.next(lexeme))
+      // The document and one scalar stand on the stack too.
+      if (parser.stack.length <= this.#depthMax + 2) continue
+      const at = this.#place(parser.offset, '')
+      return this.#checker.fault('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)
+    }
+    tokens.push(...parser.end())
+    return tokens
+  }
+
+  #root(tokens: readonly CST.Token[]): Located | undefined {
+    const documents = this.#documents(tokens)
+    const [first, second] = documents
+    if (documents.length === 0 || first === undefined) return undefined
+    if (second !== undefined) {
+      const message = 'A definition must be one YAML document.'
+      return this.#checker.fault('yaml_multiple_documents', this.#place(second.range[0], ''), message)
+    }
+    if (first.directives?.yaml.explicit) {
+      const message = 'The version of YAML is 1.2 and cannot be chosen.'
+      return this.#checker.fault('yaml_directive_refused', this.#place(0, ''), message)
+    }
+    return this.#located(first.contents, '', { line: 1, column: 1, pointer: '' })
+  }
+
+  /** At most two documents, and none where the YAML is not valid. */
+  #documents(tokens: readonly CST.Token[]): Document.Parsed[] {
+    const composer = new Composer({ uniqueKeys: false, prettyErrors: false })
+    // Errors of the library carry stack traces; a bomb of them would cost seconds.
+    Object.assign(composer, {
+      onError: (at: unknown, _code: string, message: string) => this.#syntax(at, message),
+    })
+    const documents: Document.Parsed[] = []
+    try {
+      for (const document of composer.compose(tokens, true, this.#source.length)) {
+        if (documents.push(document as Document.Parsed) === 2) break
+      }
+    } catch (error) {
+      if (!(error instanceof TooManyFaults)) throw error
+    }
+    return this.#checker.faults.length === 0 ? documents : []
+  }
+
+  /** The library catches what is thrown here and reports it as one more error, hence the look before. */
+  #syntax(at: unknown, message: string): void {
+    if (this.#checker.faults.length >= SYNTAX_FAULTS_MAX) throw new TooManyFaults()
+    const place = this.#place(offsetOf(at), '')
+    const line = this.#source.slice(this.#lines.lineStarts[place.line - 1]).split('\n', 1)[0] ?? ''
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+    const hint = line.includes('${') ? "Put expressions in quotes: '${ … }'." : undefined
+    this.#checker.fault('yaml_syntax', place, `${message.replace(/\.$/, '')}.`, hint)
+  }
+
+  #located(node: unknown, pointer: string, fallback: Place): Located {
+    const place = isNode(node) && node.range ? this.#place(node.range[0], pointer) : { ...fallback, pointer }
+    if (isAlias(node) || (isNode(node) && 'anchor' in node && node.anchor !== undefined)) {
+      return this.#refused('yaml_alias_refused', place, 'Anchors and aliases are not allowed.')
+    }
+    if (isMap(node)) return { kind: 'map', ...place, entries: this.#entries(node.items, pointer, place) }
+    if (isSeq(node)) {
+      const items = node.items.map((item, index) => this.#located(item, pointerTo(pointer, index), place))
+      return { kind: 'list', ...place, items }
+    }
+    return this.#scalar(node, place)
+  }
+
+  #entries(items: readonly unknown[], pointer: string, place: Place): LocatedEntry[] {
+    const seen = new Set<string>()
+    const entries: LocatedEntry[] = []
+    for (const item of items) {
+      const key = isPair(item) ? item.key : undefined
+      const at = isNode(key) && key.range ? this.#place(key.range[0], pointer) : place
+      const name = isScalar(key) && key.anchor === undefined ? key.value : undefined
+      if (typeof name !== 'string') {
+        this.#badKey(key, at)
+        continue
+      }
+      const inner = pointerTo(pointer, name)
+      const here = { ...at, pointer: inner }
+      const value = this.#located(isPair(item) ? item.value : null, inner, here)
+      if (seen.has(name)) this.#checker.fault('yaml_duplicate_key', here, `\`${name}\` stands here twice.`)
+      else entries.push({ key: name, at: here, value })
+      seen.add(name)
+    }
+    return entries
+  }
+
+  #badKey(key: unknown, at: Place): void {
+    if (isAlias(key) || (isScalar(key) && key.anchor !== undefined)) {
+      this.#checker.fault('yaml_alias_refused', at, 'Anchors and aliases are not allowed.')
+    } else {
+      const hint = isScalar(key) ? `Put it in quotes: '${key.source ?? String(key.value)}'.` : undefined
+      this.#checker.fault('yaml_key_not_string', at, 'A key must be a string.', hint)
+    }
+  }
+
+  #scalar(node: unknown, place: Place): Located {
+    const value = isScalar(node) ? node.value : null
+    const placeOf = (offset: number) => this.#within(node as Node | null, String(value), offset, place)
+    if (value === null || typeof value === 'string' || typeof value === 'boolean') {
+      return { kind: 'scalar', ...place, value, placeOf }
+    }
+    if (typeof value === 'number' && Number.isFinite(value))
+      return { kind: 'scalar', ...place, value, placeOf }
+    return this.#refused('yaml_value_not_json', place, 'Only values that JSON has are allowed.')
+  }
+
+  #refused(code: FaultCode, place: Place, message: string): LocatedRefused {
+    this.#checker.fault(code, place, message)
+    return { kind: 'refused', ...place }
+  }
+
+  /** Exact where the source holds the value letter by letter, which quotes with escapes and folded texts do not. */
+  #within(node: Node | null, value: string, offset: number, place: Place): Place {
+    if (!node?.range) return place
+    const start = this.#source.slice(node.range[0], node.range[1]).indexOf(value)
+    return start < 0 ? place : this.#place(node.range[0] + start + offset, place.pointer)
+  }
+
+  #place(offset: number, pointer: string): Place {
+    const { line, col } = this.#lines.linePos(Math.max(0, offset))
+    return { line: Math.max(1, line), column: Math.max(1, col), pointer }
+  }
+}
+
+/** Ends the composing of a source that has nothing but errors. */
+class TooManyFaults extends Error {}
+
+/** Errors of the composer point at an offset, a range, or a token. */
+function offsetOf(at: unknown): number {
+  if (typeof at === 'number') return at
+  if (Array.isArray(at)) return Number(at[0])
+  return typeof at === 'object' && at !== null && 'offset' in at ? Number(at.offset) : 0
+}

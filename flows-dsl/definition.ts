@@ -1,0 +1,77 @@
+/** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
+
+import { type Checker, SCOPES } from './checker.ts'
+import type { FlowDocument, FlowIR } from './ir.ts'
+import { compareText } from './json.ts'
+import { entryOf, type Located, type LocatedMap } from './located.ts'
+import { compileFilter, compileTasks } from './task-list.ts'
+
+const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
+const KEYS = ['document', 'input', 'output', 'do']
+const LATER_KEYS = ['use', 'schedule', 'timeout', 'evaluate']
+const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
+const OPTIONAL = ['title', 'summary'] as const
+const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+const SEMVER =
+  /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?$/
+
+/** Compiles a whole definition. What it answers is only good if `checker` has no faults. */
+export function compileDefinition(source: Located, checker: Checker): FlowIR | undefined {
+  const flow = checker.map(source, 'A definition')
+  if (flow === undefined) return undefined
+  checker.keys(flow, 'a definition', KEYS, LATER_KEYS)
+  const document = compileDocument(flow, checker)
+  const from = compileFilter(flow, 'input', 'from', SCOPES.flowInput, checker)
+  const as = compileFilter(flow, 'output', 'as', SCOPES.flowOutput, checker)
+  const list = checker.required(flow, 'A definition', 'do')
+  const tasks = list && compileTasks(list, checker)
+  if (document === undefined || tasks === undefined) return undefined
+  return {
+    ir_version: 1,
+    semantics: 1,
+    document,
+    ...(from !== undefined && { input: { from } }),
+    ...(as !== undefined && { output: { as } }),
+    do: tasks,
+    facts: { functions: [...checker.functions].sort(compareText) },
+  }
+}
+
+function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | undefined {
+  const given = checker.required(flow, 'A definition', 'document')
+  const map = given && checker.map(given, '`document`')
+  if (map === undefined) return undefined
+  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, 'tags', 'metadata'])
+  const [dsl, namespace, name, version] = REQUIRED.map((key) => requiredText(map, key, checker))
+  const [title, summary] = OPTIONAL.map((key) => optionalText(map, key, checker))
+  if (dsl === undefined || namespace === undefined || name === undefined || version === undefined)
+    return undefined
+  const named = { ...(title !== undefined && { title }), ...(summary !== undefined && { summary }) }
+  return { dsl, namespace, name, version, ...named }
+}
+
+function requiredText(map: LocatedMap, key: (typeof REQUIRED)[number], checker: Checker): string | undefined {
+  const value = checker.required(map, '`document`', key)
+  const text = value && checker.text(value, `\`${key}\``)
+  if (value === undefined || text === undefined) return undefined
+  if (key === 'dsl' && !VERSIONS.includes(text)) {
+    const message = `Version \`${text}\` of the language is not supported.`
+    return checker.unknown('dsl_version_unsupported', value, message, text, VERSIONS)
+  }
+  if (key === 'version' && !SEMVER.test(text)) {
+    return checker.fault('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')
+  }
+  if ((key === 'name' || key === 'namespace') && !NAME.test(text)) {
+    return checker.fault(
+      'value_invalid',
+      value,
+      `\`${key}\` must be 1 to 63 letters, digits and inner hyphens.`,
+    )
+  }
+  return text
+}
+
+function optionalText(map: LocatedMap, key: string, checker: Checker): string | undefined {
+  const value = entryOf(map, key)?.value
+  return value && checker.text(value, `\`${key}\``)
+}

@@ -1,0 +1,53 @@
+/** Knows the errors a flow can end with: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
+
+/** What all errors of one type share. `type` is a URI, `status` follows HTTP. */
+export interface ErrorKind {
+  readonly type: string
+  readonly status: number
+  readonly title: string
+}
+
+/** An error as it leaves a run. `instance` is the JSON pointer of the task that faulted. */
+export type ErrorObject = { type: string; status: number; title: string; detail: string; instance: string }
+
+const BASE = 'https://serverlessworkflow.io/spec/1.0.0/errors/'
+
+/** The standard error types, by name. */
+export const ERRORS = {
+  configuration: { type: `${BASE}configuration`, status: 400, title: 'Configuration error' },
+  validation: { type: `${BASE}validation`, status: 400, title: 'Validation error' },
+  expression: { type: `${BASE}expression`, status: 400, title: 'Expression error' },
+  authentication: { type: `${BASE}authentication`, status: 401, title: 'Authentication error' },
+  authorization: { type: `${BASE}authorization`, status: 403, title: 'Authorization error' },
+  timeout: { type: `${BASE}timeout`, status: 408, title: 'Timeout error' },
+  communication: { type: `${BASE}communication`, status: 500, title: 'Communication error' },
+  runtime: { type: `${BASE}runtime`, status: 500, title: 'Runtime error' },
+} as const satisfies Record<string, ErrorKind>
+
+/** The only error that faults a flow; anything else that is thrown passes through the interpreter untouched. */
+export class FlowError extends Error {
+  readonly type: string
+  readonly status: number
+  readonly title: string
+  /** JSON pointer of the task; empty until the interpreter knows it. */
+  readonly instance: string
+
+  constructor({ type, status, title }: ErrorKind, detail: string, instance = '') {
+    super(detail)
+    this.name = 'FlowError'
+    this.type = type
+    this.status = status
+    this.title = title
+    this.instance = instance
+  }
+
+  /** The same error with its place filled in; a place that is already there stays. */
+  at(instance: string): FlowError {
+    return this.instance === '' ? new FlowError(this, this.message, instance) : this
+  }
+
+  toObject(): ErrorObject {
+    const { type, status, title, message, instance } = this
+    return { type, status, title, detail: message, instance }
+  }
+}

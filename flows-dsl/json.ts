@@ -1,0 +1,61 @@
+/** Knows how to build, read and compare JSON whose keys and strings come from strangers. */
+
+import type { Json, JsonObject } from './ir.ts'
+
+export function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Builds an object in which `__proto__` is a key like any other (`fromEntries` defines, it does not assign). */
+export function objectOf(entries: Iterable<readonly [string, Json]>): JsonObject {
+  return Object.fromEntries(entries)
+}
+
+/** Reads an own field; nothing is ever inherited. */
+export function fieldOf(object: Readonly<Record<string, Json>>, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined
+}
+
+/** Orders strings by code point, as jq does and as `<` does not (surrogates stand below U+E000 there). */
+export function compareText(a: string, b: string): number {
+  const length = Math.min(a.length, b.length)
+  for (let i = 0; i < length; i++) {
+    const left = a.charCodeAt(i)
+    const right = b.charCodeAt(i)
+    if (left !== right) return rank(left) - rank(right)
+  }
+  return a.length - b.length
+}
+
+function rank(unit: number): number {
+  if (unit < 0xd800) return unit
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
+}
+
+/** Length of a text in UTF-8; a lone surrogate counts as the three bytes of U+FFFD. */
+export function utf8Length(text: string): number {
+  let bytes = 0
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.codePointAt(i) ?? 0
+    if (unit > 0xffff) i++
+    bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : unit < 0x10000 ? 3 : 4
+  }
+  return bytes
+}
+
+/** Cuts a text to at most `bytesMax` bytes of UTF-8, never through a code point. */
+export function clip(text: string, bytesMax: number): string {
+  let bytes = 0
+  let clipped = ''
+  for (const point of text) {
+    bytes += utf8Length(point)
+    if (bytes > bytesMax) return clipped
+    clipped += point
+  }
+  return clipped
+}
+
+/** One more step of a JSON pointer (RFC 6901 §3). */
+export function pointerTo(parent: string, key: string | number): string {
+  return `${parent}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`
+}

@@ -1,0 +1,127 @@
+/** Knows how a list of tasks is compiled: names first, so that every directive can be checked against them. */
+
+import { type Checker, SCOPES } from './checker.ts'
+import type { TaskNode } from './ir.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place } from './located.ts'
+import { LATER_TASKS, TASKS } from './tasks/index.ts'
+import type { Compiling, TaskType } from './tasks/task.ts'
+
+const DIRECTIVES = ['continue', 'exit', 'end']
+const COMMON_KEYS = ['if', 'input', 'output', 'export', 'then', 'metadata']
+const LATER_KEYS = ['timeout']
+
+/** Compiles a list of single-key mappings. Answers undefined where nothing of it can be run. */
+export function compileTasks(list: Located, checker: Checker): readonly TaskNode[] | undefined {
+  if (list.kind !== 'list' || list.items.length === 0) {
+    return checker.fault('wrong_type', list, 'Tasks must be a list of named tasks, at least one.')
+  }
+  const entries = list.items.map((item) => entryIn(item, checker)).filter((entry) => entry !== undefined)
+  const names = entries.map(({ key }) => key)
+  refuseNames(entries, checker)
+  const compiling: Compiling = {
+    checker,
+    names,
+    tasks: (nested) => compileTasks(nested, checker),
+    target: (value) => compileTarget(value, names, checker),
+  }
+  return entries.map((entry) => compileTask(entry, compiling)).filter((task) => task !== undefined)
+}
+
+function entryIn(item: Located, checker: Checker): LocatedEntry | undefined {
+  const [entry, ...more] = item.kind === 'map' ? item.entries : []
+  if (entry !== undefined && more.length === 0) return entry
+  const hint = 'Write `- name:` and the keys of the task two spaces further in.'
+  return checker.fault(
+    'task_not_single',
+    more[0]?.at ?? item,
+    'A task must be one name with its keys below.',
+    hint,
+  )
+}
+
+function refuseNames(entries: readonly LocatedEntry[], checker: Checker): void {
+  const seen = new Set<string>()
+  for (const { key, at } of entries) {
+    if (seen.has(key))
+      checker.fault('task_name_duplicate', at, `Two tasks of this list are named \`${key}\`.`)
+    if (DIRECTIVES.includes(key)) checker.fault('task_name_reserved', at, `No task can be named \`${key}\`.`)
+    if (key === '') checker.fault('value_invalid', at, 'A task needs a name.')
+    seen.add(key)
+  }
+}
+
+function compileTarget(value: Located, names: readonly string[], checker: Checker): string | undefined {
+  const name = checker.text(value, '`then`')
+  if (name === undefined || DIRECTIVES.includes(name) || names.includes(name)) return name
+  const message = `There is no task \`${name}\` in this list.`
+  return checker.unknown('unknown_target', value, message, name, [...names, ...DIRECTIVES])
+}
+
+function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): TaskNode | undefined {
+  const { checker } = compiling
+  const task = checker.map(value, `The task \`${key}\``)
+  const type = task && kindOf(task, key, at, checker)
+  const common = task && compileCommon(task, compiling)
+  if (task === undefined || type === undefined) return undefined
+  checker.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS], LATER_KEYS)
+  const body = type.compile(task, compiling)
+  return { kind: type.kind, name: key, pointer: value.pointer, ...common, body }
+}
+
+function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): TaskType | undefined {
+  const later = task.entries.find(({ key }) => LATER_TASKS.includes(key))
+  if (later !== undefined) {
+    const message = `\`${later.key}\` is known to the language and not supported in this release.`
+    return checker.fault('unsupported_task', later.at, message)
+  }
+  const kinds = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
+  const [type, other] = kinds
+  if (other !== undefined) {
+    const message = `The task \`${name}\` is \`${type?.kind}\` and \`${other.kind}\` at once.`
+    return checker.fault('task_kind_ambiguous', entryOf(task, other.kind)?.at ?? at, message)
+  }
+  return type ?? noKind(task, name, at, checker)
+}
+
+/** The key that is not known is the likely typo; without one the task as a whole is at fault. */
+function noKind(task: LocatedMap, name: string, at: Place, checker: Checker): undefined {
+  const kinds = TASKS.map(({ kind }) => kind)
+  const odd = task.entries.find(({ key }) => ![...COMMON_KEYS, ...LATER_KEYS, 'with'].includes(key))
+  const message = `The task \`${name}\` does not say what it does.`
+  return checker.unknown('task_kind_missing', odd?.at ?? at, message, odd?.key ?? '', kinds)
+}
+
+function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partial<TaskNode> {
+  const condition = entryOf(task, 'if')?.value
+  const directive = entryOf(task, 'then')?.value
+  const test = condition && checker.condition(condition, '`if`', SCOPES.task)
+  const next = directive && target(directive)
+  const from = compileFilter(task, 'input', 'from', SCOPES.taskInput, checker)
+  const as = compileFilter(task, 'output', 'as', SCOPES.task, checker)
+  const exported = compileFilter(task, 'export', 'as', SCOPES.taskExport, checker)
+  const metadata = entryOf(task, 'metadata')?.value
+  if (metadata !== undefined) checker.map(metadata, '`metadata`')
+  return {
+    ...(test !== undefined && { if: test }),
+    ...(from !== undefined && { input: { from } }),
+    ...(as !== undefined && { output: { as } }),
+    ...(exported !== undefined && { export: { as: exported } }),
+    ...(next !== undefined && { next }),
+  }
+}
+
+/** The one key below `input`, `output` or `export` that is supported. */
+export function compileFilter(
+  map: LocatedMap,
+  name: 'input' | 'output' | 'export',
+  key: 'from' | 'as',
+  variables: readonly string[],
+  checker: Checker,
+) {
+  const given = entryOf(map, name)?.value
+  const inner = given && checker.map(given, `\`${name}\``)
+  if (inner === undefined) return undefined
+  checker.keys(inner, `\`${name}\``, [key], ['schema'])
+  const filter = entryOf(inner, key)?.value
+  return filter && checker.filter(filter, variables)
+}

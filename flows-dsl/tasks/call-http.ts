@@ -1,0 +1,116 @@
+/** The arguments of `call: http` (OWS 1.0 "HTTP Call"): checked here, sent by whoever provides the effects. */
+
+import { type Checker, SCOPES } from '../checker.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import type { Json, JsonObject, Template } from '../ir.ts'
+import { fieldOf, isObject, objectOf } from '../json.ts'
+import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import type { Running } from './task.ts'
+
+/** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
+export interface HttpBody {
+  readonly endpoint: Template | { readonly uri: readonly string[] }
+  readonly arguments: Template
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const OUTPUTS = ['content', 'response', 'raw']
+const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
+
+export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
+  const given = checker.required(task, '`call: http`', 'with')
+  const args = given && checker.map(given, '`with`')
+  if (args === undefined) return undefined
+  checker.keys(args, '`with`', KEYS)
+  const endpoint = compileEndpoint(args, checker)
+  const method = checker.required(args, '`with`', 'method')
+  if (method !== undefined) oneOf(method, '`method`', METHODS, checker)
+  for (const name of ['headers', 'query']) {
+    const value = entryOf(args, name)?.value
+    if (value !== undefined && !isExpression(value)) checker.map(value, `\`${name}\``)
+  }
+  const output = entryOf(args, 'output')?.value
+  if (output !== undefined) oneOf(output, '`output`', OUTPUTS, checker)
+  const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
+  const template = checker.fields(rest, SCOPES.task)
+  return endpoint && template && { endpoint, arguments: template }
+}
+
+function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
+  return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
+}
+
+function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
+  if (isExpression(value)) return
+  const text = checker.text(value, what)
+  if (text === undefined || allowed.includes(text) || allowed.includes(text.toUpperCase())) return
+  checker.unknown('value_invalid', value, `${what} cannot be \`${text}\`.`, text, allowed)
+}
+
+/** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
+function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint'] | undefined {
+  const given = checker.required(args, '`with`', 'endpoint')
+  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri'], ['authentication'])
+  const uri = given?.kind === 'map' ? checker.required(given, '`endpoint`', 'uri') : given
+  if (uri === undefined) return undefined
+  if (isExpression(uri)) return checker.template(uri, SCOPES.task)
+  const text = checker.text(uri, '`endpoint`')
+  if (text === undefined) return undefined
+  const parts = text.split(/\{([A-Za-z_][A-Za-z0-9_]*)\}/)
+  const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
+  if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
+  const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
+  return checker.fault('value_invalid', uri, '`endpoint` must be an absolute http or https URI.', hint)
+}
+
+/**
+ * The request as data: `method` in capitals, `endpoint` a string, `output` and `redirect` always there.
+ * @throws FlowError (expression) where the endpoint cannot be made
+ */
+export function requestOf(body: HttpBody, input: Json, running: Running): JsonObject {
+  const { endpoint } = body
+  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
+  if (typeof uri !== 'string') throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
+  const given = running.evaluate(body.arguments, input)
+  const args = new Map(Object.entries(isObject(given) ? given : {}))
+  const method = String(args.get('method')).toUpperCase()
+  const output = args.get('output') ?? 'content'
+  const redirect = args.get('redirect') ?? false
+  return objectOf([
+    ...args,
+    ['endpoint', uri],
+    ['method', method],
+    ['output', output],
+    ['redirect', redirect],
+  ])
+}
+
+/** Simple expansion of RFC 6570 §3.2.2. */
+function expand(parts: readonly string[], input: Json): string {
+  const texts = parts.map((part, index) => {
+    if (index % 2 === 0) return part
+    const value = isObject(input) ? fieldOf(input, part) : undefined
+    if (typeof value === 'string' || typeof value === 'number')
+      return encodeURIComponent(wellFormed(String(value)))
+    throw new FlowError(
+      ERRORS.expression,
+      `The endpoint needs \`${part}\`, a string or number, in the input.`,
+    )
+  })
+  return texts.join('')
+}
+
+/** Half a surrogate pair cannot be encoded; it becomes U+FFFD, as in UTF-8. */
+function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd')
+}
+
+export function summaryOf(body: HttpBody): string {
+  const { arguments: args, endpoint } = body
+  const literal = 'literal' in args && isObject(args.literal) ? fieldOf(args.literal, 'method') : undefined
+  const field = 'object' in args ? args.object.find(([key]) => key === 'method')?.[1] : undefined
+  const method = literal ?? (field !== undefined && 'literal' in field ? field.literal : 'http')
+  const uri =
+    'uri' in endpoint ? endpoint.uri.map((part, i) => (i % 2 === 0 ? part : `{${part}}`)).join('') : ''
+  return `${String(method).toUpperCase()} ${uri}`.trim()
+}

@@ -1,0 +1,70 @@
+/** `call`: asks a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
+
+import { type CatalogueFunction, type Checker, SCOPES } from '../checker.ts'
+import type { Template } from '../ir.ts'
+import { isObject } from '../json.ts'
+import { entryOf, type LocatedMap, type Place } from '../located.ts'
+import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
+import type { TaskType } from './task.ts'
+
+interface FunctionBody {
+  readonly function: string
+  readonly arguments: Template
+}
+
+/** Kinds of call that OWS has and this release has not. */
+const LATER = ['asyncapi', 'grpc', 'openapi', 'a2a', 'mcp']
+
+export const call: TaskType<FunctionBody | HttpBody> = {
+  kind: 'call',
+  keys: ['call', 'with'],
+  compile(task, { checker }) {
+    const given = entryOf(task, 'call')?.value
+    const name = given && checker.text(given, '`call`')
+    if (given === undefined || name === undefined) return undefined
+    checker.functions.add(name)
+    if (name === 'http') return compileHttp(task, checker)
+    const known = Object.hasOwn(checker.catalogue, name) ? checker.catalogue[name] : undefined
+    return known === undefined
+      ? noFunction(name, given, checker)
+      : compileFunction(task, name, known, checker)
+  },
+  async run(body, input, running) {
+    if ('endpoint' in body) return { output: await running.call('http', requestOf(body, input, running)) }
+    const args = running.evaluate(body.arguments, input)
+    return { output: await running.call(body.function, isObject(args) ? args : {}) }
+  },
+  summary(body) {
+    return 'endpoint' in body ? summaryOf(body) : `call ${body.function}`
+  },
+}
+
+function noFunction(name: string, at: Place, checker: Checker): undefined {
+  if (LATER.includes(name)) {
+    const message = `\`call: ${name}\` is known to the language and not supported in this release.`
+    return checker.fault('unsupported_call', at, message)
+  }
+  const known = ['http', ...Object.keys(checker.catalogue)]
+  return checker.unknown('unknown_function', at, `There is no function \`${name}\`.`, name, known)
+}
+
+function compileFunction(
+  task: LocatedMap,
+  name: string,
+  { required, optional }: CatalogueFunction,
+  checker: Checker,
+): FunctionBody | undefined {
+  const given = entryOf(task, 'with')
+  const args = given && checker.map(given.value, '`with`')
+  if (given !== undefined && args === undefined) return undefined
+  for (const missing of required.filter((key) => args === undefined || entryOf(args, key) === undefined)) {
+    checker.fault('missing_argument', given?.at ?? task, `\`${name}\` needs the argument \`${missing}\`.`)
+  }
+  const known = [...required, ...optional]
+  for (const { key, at } of args?.entries ?? []) {
+    if (known.includes(key)) continue
+    checker.unknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
+  }
+  const template = args === undefined ? ({ literal: {} } as const) : checker.fields(args, SCOPES.task)
+  return template && { function: name, arguments: template }
+}

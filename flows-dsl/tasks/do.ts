@@ -1,0 +1,27 @@
+/** `do`: runs a list of tasks, one after the other (OWS 1.0 "Do"). */
+
+import type { TaskNode } from '../ir.ts'
+import { entryOf } from '../located.ts'
+import type { TaskType } from './task.ts'
+
+interface DoBody {
+  readonly tasks: readonly TaskNode[]
+}
+
+/** Named with an underscore because `do` is a word of JavaScript. */
+export const do_: TaskType<DoBody> = {
+  kind: 'do',
+  keys: ['do'],
+  compile(task, compiling) {
+    const list = entryOf(task, 'do')?.value
+    const tasks = list && compiling.tasks(list)
+    return tasks && { tasks }
+  },
+  async run({ tasks }, input, running) {
+    const { output, ended } = await running.tasks(tasks, input)
+    return ended ? { output, next: 'end' } : { output }
+  },
+  summary({ tasks }) {
+    return `do ${tasks.map(({ name }) => name).join(', ')}`
+  },
+}

@@ -1,0 +1,128 @@
+/** `tenon doctor`: what is there and what is not, a line each, with the remedy. */
+
+import { connect } from 'node:net'
+import { resolve } from 'node:path'
+import { Client } from 'pg'
+import { readStackFile } from '../../stack/start.ts'
+import { readSettings, type Settings } from './settings.ts'
+
+interface Finding {
+  readonly name: string
+  readonly good: boolean
+  readonly detail: string
+}
+
+type Examination = (settings: Settings) => Promise<Finding[]>
+
+/** @returns the exit code: 0 where everything is well */
+export async function doctor(): Promise<number> {
+  const stack = await readStackFile(resolve('.tenon'))
+  const settings: Settings = { ...stack?.env, ...(await readSettings()) }
+  const findings = (await Promise.all(EXAMINATIONS.map((examine) => examine(settings)))).flat()
+  for (const { name, good, detail } of findings) {
+    process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(18)} ${detail}\n`)
+  }
+  const bad = findings.filter(({ good }) => !good).length
+  process.stdout.write(bad === 0 ? '\nAll is well.\n' : `\n${bad} of ${findings.length} need attention.\n`)
+  return bad === 0 ? 0 : 1
+}
+
+const node: Examination = async () => {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const good = major > 20 || (major === 20 && minor >= 19)
+  return [
+    { name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 20.19 or newer is needed'}` },
+  ]
+}
+
+/** The API, and through it every server behind it. */
+const api: Examination = async ({ TENON_URL: url }) => {
+  if (!url) return [{ name: 'API', good: false, detail: 'TENON_URL is not set; run `npm start`' }]
+  try {
+    const response = await fetch(`${url}/readyz`)
+    const { checks } = (await response.json()) as { checks: Record<string, { status: string; ms: number }> }
+    const servers = Object.entries(checks).map(([name, { status, ms }]) => ({
+      name: `API → ${name}`,
+      good: status === 'pass',
+      detail: status === 'pass' ? `answers in ${ms} ms` : 'does not answer the API',
+    }))
+    return [{ name: 'API', good: true, detail: url }, ...servers]
+  } catch {
+    return [{ name: 'API', good: false, detail: `nobody answers at ${url}; run \`npm start\`` }]
+  }
+}
+
+const ports: Examination = async (settings) => {
+  const addresses = [
+    ['Temporal', settings['TEMPORAL_ADDRESS']],
+    ['Temporal UI', hostOf(settings['TEMPORAL_UI_URL'])],
+    ['SeaweedFS', hostOf(settings['S3_ENDPOINT'])],
+    ['Valkey', hostOf(settings['REDIS_URL'])],
+  ] as const
+  return Promise.all(
+    addresses.flatMap(([name, address]) => (address === undefined ? [] : [reach(name, address)])),
+  )
+}
+
+function hostOf(url: string | undefined): string | undefined {
+  return url !== undefined && URL.canParse(url) ? new URL(url).host : undefined
+}
+
+async function reach(name: string, address: string): Promise<Finding> {
+  const [host = '', port = ''] = address.split(':')
+  const good = await new Promise<boolean>((done) => {
+    const socket = connect({ host, port: Number(port), timeout: 2_000 })
+    const end = (answer: boolean) => {
+      socket.destroy()
+      done(answer)
+    }
+    socket
+      .once('connect', () => end(true))
+      .once('error', () => end(false))
+      .once('timeout', () => end(false))
+  })
+  return { name, good, detail: good ? address : `${address} does not answer` }
+}
+
+/** Isolation stands on roles that cannot step around row-level security: asked of the database itself. */
+const roles: Examination = async ({ DATABASE_URL: url }) => {
+  if (!url)
+    return [{ name: 'PostgreSQL roles', good: false, detail: 'DATABASE_URL is not known; run `npm start`' }]
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  try {
+    await client.connect()
+    const { rows } = await client.query(
+      `select rolname, rolsuper, rolbypassrls from pg_roles where rolname like 'tenon\\_%' order by 1`,
+    )
+    const { rows: open } = await client.query(
+      `select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = 'tenon' and c.relkind = 'r' and not (c.relrowsecurity and c.relforcerowsecurity)`,
+    )
+    return [
+      ...rows.map(roleFinding),
+      {
+        name: 'row-level security',
+        good: open.length === 0,
+        detail:
+          open.length === 0
+            ? 'forced on every table'
+            : `not forced on ${open.map(({ relname }) => relname).join(', ')}`,
+      },
+    ]
+  } catch (error) {
+    return [
+      { name: 'PostgreSQL', good: false, detail: error instanceof Error ? error.message : String(error) },
+    ]
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: boolean }): Finding {
+  const wrong = [role.rolsuper && 'superuser', role.rolbypassrls && 'BYPASSRLS'].filter(Boolean)
+  const detail =
+    wrong.length === 0 ? 'neither superuser nor BYPASSRLS' : `is ${wrong.join(' and ')}: isolation is off`
+  return { name: role.rolname, good: wrong.length === 0, detail }
+}
+
+const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles]

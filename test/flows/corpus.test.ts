@@ -1,0 +1,104 @@
+/** Runs every flow of the corpus and of the examples on fake effects: output, calls, waits and order of steps. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { TASKS } from '../../flows-dsl/tasks/index.ts'
+import { type Case, compiled, trace } from './scenario.ts'
+
+const CORPUS = new URL('corpus/', import.meta.url)
+const EXAMPLES = new URL('../../flows-dsl/examples/', import.meta.url)
+
+function read(folder: URL, file: string): string {
+  return readFileSync(new URL(file, folder), 'utf8')
+}
+
+async function check(source: string, one: Case): Promise<void> {
+  const { result, steps, calls, waits, events } = await trace(source, one)
+  const wanted = 'error' in one ? { status: 'faulted' } : { status: 'completed', output: one.output }
+  expect(result).toMatchObject(wanted)
+  if (result.status === 'completed') expect(result.output).toEqual(one.output)
+  else expect(result.error).toMatchObject(one.error ?? {})
+  expect(steps).toEqual(one.steps)
+  if (one.calls !== undefined) expect(calls).toEqual(one.calls)
+  if (one.waits !== undefined) expect(waits).toEqual(one.waits)
+  const ids = events
+    .filter(({ phase }) => phase === 'started')
+    .map(({ step }) => `${step.pointer}#${step.iteration}`)
+  expect(new Set(ids).size).toBe(ids.length)
+}
+
+const flows = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
+
+for (const file of flows) {
+  const cases: Record<string, Case> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
+  for (const [name, one] of Object.entries(cases)) {
+    test(`${file}: ${name}`, () => check(read(CORPUS, file), one))
+  }
+}
+
+for (const file of ['hello', 'order']) {
+  test(`example ${file}`, async () => {
+    await check(read(EXAMPLES, `${file}.yaml`), JSON.parse(read(EXAMPLES, `${file}.expected.json`)))
+  })
+}
+
+test('the hello example greets the world where no name is given', async () => {
+  const { result, calls } = await trace(read(EXAMPLES, 'hello.yaml'), {
+    input: {},
+    answers: { 'collection.create': { id: 'x' } },
+  })
+  const message = 'Hello, world! Tell me your name next time.'
+  expect(result).toEqual({ status: 'completed', output: { message, greeting_id: 'x' } })
+  expect(calls).toEqual([
+    {
+      function: 'collection.create',
+      arguments: { name: 'greetings', document: { name: 'world', message } },
+    },
+  ])
+})
+
+test('the order example reviews what is large', async () => {
+  const { result, steps, waits, calls } = await trace(read(EXAMPLES, 'order.yaml'), {
+    input: { id: 7, total: 1000 },
+    answers: { http: { decision: 'yes' } },
+  })
+  expect(result).toEqual({ status: 'completed', output: { decision: 'yes', path: 'review' } })
+  expect(steps).toEqual(['size', 'review', 'cool', 'ask', 'done'])
+  expect(waits).toEqual([300_000])
+  expect(calls[0]?.['arguments']).toEqual({
+    method: 'POST',
+    endpoint: 'https://shop.example.com/reviews',
+    body: { order: 7, total: 1000 },
+    output: 'content',
+    redirect: false,
+  })
+})
+
+/** Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. */
+const readme = read(new URL('../../flows-dsl/', import.meta.url), 'README.md')
+const blocks = [...readme.matchAll(/```yaml\n(document:[\s\S]*?)```/g)].map(([, block]) => block ?? '')
+const claims = blocks.flatMap((block) =>
+  [...block.matchAll(/^# (\S.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
+    block,
+    given,
+    wanted,
+  })),
+)
+
+test.each(claims)('README: $given', async ({ block, given, wanted }) => {
+  const { result } = await trace(block, {
+    input: JSON.parse(given),
+    answers: { 'collection.create': { id: 'd1' } },
+  })
+  expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
+})
+
+test('the README has flows, and each claims something', () => {
+  expect(blocks.length).toBeGreaterThan(0)
+  for (const block of blocks) expect(claims.some((claim) => claim.block === block)).toBe(true)
+})
+
+test('the corpus has a flow for every kind of task', () => {
+  const kinds = flows.flatMap((file) => compiled(read(CORPUS, file)).do.map(({ kind }) => kind))
+  expect(TASKS.map(({ kind }) => kind).filter((kind) => !kinds.includes(kind))).toEqual([])
+})

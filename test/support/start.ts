@@ -1,0 +1,61 @@
+/** Starts real servers and a platform over them, as `npm start` does, for tests and benchmarks. */
+
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import { launch } from '../../src/cli/launch.ts'
+import { freePort } from '../../stack/ports.ts'
+import { type Stack, startStack } from '../../stack/start.ts'
+
+/** What tests are told of the running platform: plain data, so that it travels to worker processes. */
+export interface Running {
+  readonly url: string
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly masterKey: string
+  /** Superuser URL: only for tests that look behind the walls. */
+  readonly databaseUrl: string
+  /** Environment of the platform's own processes. */
+  readonly env: Readonly<Record<string, string>>
+  /** A loopback port that flows may call; nobody listens there until a test does. */
+  readonly echoPorts: readonly number[]
+}
+
+export interface Started {
+  readonly running: Running
+  readonly stack: Stack
+  stop(): Promise<void>
+}
+
+export async function startPlatform(dir: string, env: Record<string, string> = {}): Promise<Started> {
+  const stack = await startStack({ dir, ephemeral: true, env: process.env, onProgress: () => {} })
+  try {
+    const masterKey = randomBytes(32).toString('base64')
+    const echoPorts = await closedPorts(4)
+    const launched = await launch({
+      stack,
+      dir,
+      port: await freePort(),
+      masterKey,
+      env: {
+        TENON_CHECK_REPLIES: 'true',
+        TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
+        ...env,
+      },
+    })
+    const { url, clientId, clientSecret } = launched
+    const databaseUrl = stack.env['DATABASE_URL'] ?? ''
+    const running = { url, clientId, clientSecret, masterKey, databaseUrl, env: launched.env, echoPorts }
+    return { running, stack, stop: () => stack.stop() }
+  } catch (error) {
+    await stack.stop()
+    throw error
+  }
+}
+
+async function closedPorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
+  await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))))
+  const ports = servers.map((server) => (server.address() as { port: number }).port)
+  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))))
+  return ports
+}

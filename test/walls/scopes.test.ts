@@ -1,0 +1,43 @@
+/** Who may open which scope, and who runs as the system: pinned by file, so a new user is a decision. */
+
+import { readdir, readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+
+async function filesThat(say: RegExp): Promise<string[]> {
+  const entries = await readdir('src', { recursive: true })
+  const files = entries.filter((name) => name.endsWith('.ts'))
+  const texts = await Promise.all(
+    files.map(async (name) => [name, await readFile(`src/${name}`, 'utf8')] as const),
+  )
+  return texts.flatMap(([name, text]) => (say.test(text) ? [name] : [])).sort()
+}
+
+test('scopes are opened in one place', async () => {
+  expect(await filesThat(/(Workspace|Admin)Scope\.open\(/)).toEqual(['platform/access.ts'])
+})
+
+test('the doors alone ask for scopes', async () => {
+  expect(await filesThat(/access\.(open|continue\w+)\(/)).toEqual([
+    'activities/index.ts',
+    'api/door.ts',
+    'mcp/server.ts',
+  ])
+})
+
+test('the system acts for few reasons', async () => {
+  expect(await filesThat(/new SystemScope\(/)).toEqual([
+    'platform/access.ts',
+    'platform/auth.ts',
+    'platform/identity.ts',
+  ])
+})
+
+test('settings of the database are set in one file', async () => {
+  expect(await filesThat(/set_config/)).toEqual(['platform/pg/database.ts'])
+})
+
+test('workflow ids are made of a ref in one file', async () => {
+  expect(await filesThat(/workflow\.(start|getHandle|execute|signalWithStart)\(/)).toEqual([
+    'platform/temporal.ts',
+  ])
+})
