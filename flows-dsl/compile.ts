@@ -38,6 +38,7 @@ export type Compiled =
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
 const SYNTAX_FAULTS_MAX = 20
+const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
 /**
  * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
@@ -81,6 +82,9 @@ class SourceReader {
     this.#source = source
     this.#depthMax = depthMax
     this.#checker = checker
+    // Counted here, since the parser misses the line breaks within some scalars that are not valid.
+    for (let start = 0; start >= 0; start = source.indexOf('\n', start) + 1 || -1)
+      this.#lines.addNewLine(start)
   }
 
   compile(): FlowIR | undefined {
@@ -91,13 +95,11 @@ class SourceReader {
 
   /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
   #tokens(): CST.Token[] | undefined {
-    const parser = new Parser(this.#lines.addNewLine)
+    const parser = new Parser()
     const tokens: CST.Token[] = []
-    this.#lines.addNewLine(0)
     for (const lexeme of new Lexer().lex(this.#source)) {
       tokens.push(...parser.next(lexeme))
-      // The document and one scalar stand on the stack too.
-      if (parser.stack.length <= this.#depthMax + 2) continue
+      if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
       const at = this.#place(parser.offset, '')
       return this.#checker.fault('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)
     }
@@ -218,6 +220,11 @@ class SourceReader {
     const { line, col } = this.#lines.linePos(Math.max(0, offset))
     return { line: Math.max(1, line), column: Math.max(1, col), pointer }
   }
+}
+
+/** Documents and scalars stand on the stack of the parser too. */
+function depthOf(stack: readonly CST.Token[]): number {
+  return stack.filter(({ type }) => COLLECTIONS.includes(type)).length
 }
 
 /** Ends the composing of a source that has nothing but errors. */

@@ -3,7 +3,7 @@
 import { connect } from 'node:net'
 import { resolve } from 'node:path'
 import { Client } from 'pg'
-import { readStackFile } from '../../stack/start.ts'
+import { findRunning } from '../../stack/start.ts'
 import { readSettings, type Settings } from './settings.ts'
 
 interface Finding {
@@ -16,8 +16,7 @@ type Examination = (settings: Settings) => Promise<Finding[]>
 
 /** @returns the exit code: 0 where everything is well */
 export async function doctor(): Promise<number> {
-  const stack = await readStackFile(resolve('.tenon'))
-  const settings: Settings = { ...stack?.env, ...(await readSettings()) }
+  const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
   const findings = (await Promise.all(EXAMINATIONS.map((examine) => examine(settings)))).flat()
   for (const { name, good, detail } of findings) {
     process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(18)} ${detail}\n`)

@@ -13,7 +13,6 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const BUNDLES = join(ROOT, 'node_modules/.cache/tenon')
 /** What the bundle is made of; a change in any file makes a new one. */
 const BUNDLE_SOURCES = ['src/workflows', 'src/core', 'src/activities', 'flows-dsl', 'package-lock.json']
-const READY_POLL_MS = 40
 
 export interface Launch {
   readonly stack: Stack
@@ -80,16 +79,10 @@ function runProcess(
   })
 }
 
-/** Asks until the answer is good. The supervisor bounds the wait. */
+/** @throws where the API, or a server behind it, does not answer yet */
 async function answers(url: string): Promise<void> {
-  for (;;) {
-    const good = await fetch(url).then(
-      (response) => response.ok,
-      () => false,
-    )
-    if (good) return
-    await new Promise((done) => setTimeout(done, READY_POLL_MS))
-  }
+  const response = await fetch(url)
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`)
 }
 
 /** The workflow bundle, built once per content of its sources. */

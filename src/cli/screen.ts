@@ -11,6 +11,7 @@ const TITLE_CHARS = 14
 export class Screen {
   readonly #startedMs = performance.now()
   #waiting: NodeJS.Timeout | undefined
+  readonly #down = new Set<string>()
 
   line(text: string): void {
     process.stdout.write(`${text}\n`)
@@ -22,20 +23,18 @@ export class Screen {
     this.line(`  · ${what}`)
   }
 
+  /** The stack says every two seconds what lasts. */
   server({ server, phase, detail, elapsedMs }: ProgressEvent): void {
-    const took = phase === 'ready' ? ` (${seconds(elapsedMs)})` : ''
-    this.#still(`${server} ${phase}`)
-    this.line(
-      `  ${phase === 'ready' ? '✓' : '·'} ${server.padEnd(TITLE_CHARS)} ${phase}${detail ? ` ${detail}` : ''}${took}`,
-    )
+    const mark = phase === 'ready' || phase === 'external' ? '✓' : '·'
+    const when = elapsedMs < 100 ? '' : ` (${seconds(elapsedMs)})`
+    this.line(`  ${mark} ${server.padEnd(TITLE_CHARS)} ${phase} ${detail}${when}`)
   }
 
   /** What happens to a server while the platform serves. */
   event({ name, type, detail }: SupervisorEvent): void {
-    if (type === 'exited' || type === 'restarting' || type === 'gave_up') {
-      this.line(`  ! ${name} ${type.replace('_', ' ')}${detail ? `: ${detail}` : ''}`)
-    }
-    if (type === 'ready') this.line(`  ✓ ${name} is back`)
+    if (type === 'exited') this.#down.add(name)
+    if (type === 'exited' || type === 'gave_up') this.line(`  ! ${name} ${type.replace('_', ' ')}: ${detail}`)
+    if (type === 'ready' && this.#down.delete(name)) this.line(`  ✓ ${name} is back`)
   }
 
   table(stack: Stack, launched: Launched, demo: Demo): void {

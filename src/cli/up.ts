@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { preferredPort } from '../../stack/ports.ts'
+import { Ports } from '../../stack/ports.ts'
 import { findRunning, type Stack, startStack } from '../../stack/start.ts'
 import { type Demo, makeDemo } from './demo.ts'
 import { type Launched, launch, masterKeyOf } from './launch.ts'
@@ -20,7 +20,7 @@ export interface UpOptions {
 export async function up(options: UpOptions): Promise<number> {
   const screen = new Screen()
   const dir = options.ephemeral ? await mkdtemp(join(tmpdir(), 'tenon-')) : resolve('.tenon')
-  const running = options.ephemeral ? undefined : await findRunning(dir)
+  const running = options.ephemeral ? undefined : findRunning(dir)
   if (running !== undefined) return already(running.pid, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
@@ -30,6 +30,7 @@ export async function up(options: UpOptions): Promise<number> {
       ephemeral: options.ephemeral ?? false,
       env: process.env,
       onProgress: (event) => screen.server(event),
+      onEvent: (event) => screen.event(event),
       signal: stopping,
     })
     const known = options.ephemeral ? {} : await readEnvFile()
@@ -38,7 +39,6 @@ export async function up(options: UpOptions): Promise<number> {
     screen.table(stack, launched, demo)
     if (options.once) return demo.execution.status === 'completed' ? 0 : 1
     screen.serving()
-    stack.supervisor.onEvent((event) => screen.event(event))
     await aborted(stopping)
     return 0
   } catch (error) {
@@ -58,7 +58,7 @@ async function start(
   known: Settings,
   screen: Screen,
 ): Promise<{ demo: Demo; launched: Launched }> {
-  const port = await preferredPort(Number(options.port))
+  const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
   screen.step('migrating the database, starting the API and the worker')
   const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir) })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))

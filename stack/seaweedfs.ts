@@ -1,0 +1,181 @@
+/** SeaweedFS as one process: master, volume, filer and the S3 port, which also speaks IAM. */
+
+import { rmSync, statSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ListBucketsCommand, S3Client } from '@aws-sdk/client-s3'
+import { hostOf, program, type Server, type StartContext, type Started } from './server.ts'
+import { execute } from './wheel.mjs'
+
+const PREFERRED_S3_PORT = 8_333
+const PREFERRED_INNER_PORT = 28_330
+const PROBE_MS = 3_000
+/** Each listener has a gRPC twin, by default 10,000 above; given explicitly it can be any free port. */
+const ROLES = ['master', 'volume', 'filer', 's3']
+
+interface Identity {
+  readonly endpoint: string
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+}
+
+export const seaweedfs: Server = {
+  name: 'seaweedfs',
+  title: 'SeaweedFS',
+  urlVariable: 'S3_ENDPOINT',
+  start,
+  inspect: async (endpoint, env) => {
+    const accessKeyId = env['S3_ACCESS_KEY_ID']
+    const secretAccessKey = env['S3_SECRET_ACCESS_KEY']
+    if (!accessKeyId || !secretAccessKey)
+      throw new Error('S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must be set')
+    const identity = { endpoint, accessKeyId, secretAccessKey }
+    const version = await listBuckets(identity)
+    return {
+      info: { name: 'seaweedfs', title: 'S3', version, address: hostOf(endpoint), origin: 'external' },
+      env: environment(identity),
+    }
+  },
+}
+
+async function start(context: StartContext): Promise<Started> {
+  const command = await program('weed', context)
+  const dir = join(context.dir, 'seaweedfs')
+  await mkdir(dir, { recursive: true })
+  const ports = await takePorts(context)
+  const version = /\d+\.\d+/.exec(
+    (await execute(command, ['version'], { timeoutMs: 10_000 })).replace(/\d+GB/, ''),
+  )
+  const identity = {
+    endpoint: `http://127.0.0.1:${ports['s3.port']}`,
+    accessKeyId: context.secrets.s3AccessKeyId,
+    secretAccessKey: context.secrets.s3SecretAccessKey,
+  }
+  await context.supervisor.run({
+    name: 'seaweedfs',
+    command,
+    args: [
+      '-logtostderr',
+      'server',
+      ...options(dir),
+      ...Object.entries(ports).map(([name, port]) => `-${name}=${port}`),
+    ],
+    env: {
+      // These two are the root identity.
+      AWS_ACCESS_KEY_ID: identity.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: identity.secretAccessKey,
+      // A bucket begins with one volume, not seven.
+      WEED_MASTER_VOLUME_GROWTH_COPY_1: '1',
+      HOME: dir,
+    },
+    logFile: join(context.dir, 'logs', 'seaweedfs.log'),
+    stage: 0,
+    // Its volumes are closed in 200 ms; then its filer waits without end for its own subscribers.
+    graceMs: 800,
+    ready: async () => {
+      await listBuckets(identity)
+      await hasVolumeServer(ports['master.port'])
+    },
+  })
+  const pid = context.supervisor.pid('seaweedfs')
+  return {
+    info: {
+      name: 'seaweedfs',
+      title: 'SeaweedFS',
+      version: version?.[0] ?? '',
+      address: hostOf(identity.endpoint),
+      origin: 'embedded',
+      ...(pid !== undefined && { pid }),
+    },
+    env: environment(identity),
+    dispose: async () => {
+      for (const socket of Object.values(ports).flatMap(socketsOf)) rmSync(socket, { force: true })
+    },
+  }
+}
+
+function options(dir: string): string[] {
+  return [
+    ...[`-dir=${dir}`, '-filer', '-s3', '-ip=127.0.0.1', '-ip.bind=127.0.0.1', '-master.telemetry=false'],
+    // Else IAM refuses writes, and two instances meet on the ports of Iceberg and Lance.
+    ...['-s3.iam.readOnly=false', '-s3.port.iceberg=0', '-s3.port.lance=0'],
+    // The default election takes up to 20 s after a kill; there is only one candidate.
+    ...['-master.electionTimeout=500ms', '-master.heartbeatInterval=100ms'],
+    // By default the free disk, in units of 30 GB, limits how many buckets can hold anything.
+    ...['-master.volumeSizeLimitMB=1024', '-volume.max=10000'],
+    // It would keep serving for 10 s after it was told to stop.
+    '-volume.preStopSeconds=0',
+  ]
+}
+
+async function takePorts(context: StartContext): Promise<Record<string, number>> {
+  const ports: Record<string, number> = {}
+  for (const role of ROLES) {
+    const preferred = role === 's3' ? PREFERRED_S3_PORT : PREFERRED_INNER_PORT
+    for (const [name, from] of [
+      [`${role}.port`, preferred],
+      [`${role}.port.grpc`, PREFERRED_INNER_PORT],
+    ] as const) {
+      ports[name] = await context.ports.take(`seaweedfs-${name}`, from, (port) => !isBlocked(port))
+    }
+  }
+  return ports
+}
+
+/** Its roles talk through sockets that are named after ports, in a folder where another user's cannot be replaced. */
+function isBlocked(port: number): boolean {
+  return socketsOf(port).some((path) => {
+    const owner = statSync(path, { throwIfNoEntry: false })?.uid
+    return owner !== undefined && process.getuid?.() !== 0 && owner !== process.getuid?.()
+  })
+}
+
+function socketsOf(port: number): string[] {
+  const names = ROLES.flatMap((role) => [`${role}-${port}`, `${role}-grpc-${port}`])
+  return names.map((name) => `/tmp/seaweedfs-${name}.sock`)
+}
+
+/** Without a registered volume server buckets can be made, but not written to. */
+async function hasVolumeServer(masterPort: number | undefined): Promise<void> {
+  const reply = await fetch(`http://127.0.0.1:${masterPort}/dir/status`, {
+    signal: AbortSignal.timeout(PROBE_MS),
+  })
+  const status = (await reply.json()) as { Topology?: { Free?: number } }
+  if (!status.Topology?.Free) throw new Error('No volume server has registered')
+}
+
+/** Returns the software that answers, as far as it tells. */
+async function listBuckets(identity: Identity): Promise<string> {
+  const s3 = new S3Client({
+    endpoint: identity.endpoint,
+    region: 'us-east-1',
+    forcePathStyle: true,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    maxAttempts: 1,
+    credentials: identity,
+  })
+  let software = ''
+  s3.middlewareStack.add(
+    (next) => async (args) => {
+      const result = await next(args)
+      const { headers } = result.response as { headers?: Record<string, string> }
+      software = headers?.['server'] ?? ''
+      return result
+    },
+    { step: 'deserialize' },
+  )
+  try {
+    await s3.send(new ListBucketsCommand({}), { abortSignal: AbortSignal.timeout(PROBE_MS) })
+    return software
+  } finally {
+    s3.destroy()
+  }
+}
+
+function environment(identity: Identity): Record<string, string> {
+  return {
+    S3_ENDPOINT: identity.endpoint,
+    S3_ACCESS_KEY_ID: identity.accessKeyId,
+    S3_SECRET_ACCESS_KEY: identity.secretAccessKey,
+  }
+}

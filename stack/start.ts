@@ -1,0 +1,239 @@
+/** Starts, finds and stops the stack: four servers in parallel, each ours or somebody else's by its URL. */
+
+import { chmod, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isAlive, lockOwner, tryLock } from './lock.mjs'
+import { Ports } from './ports.ts'
+import { postgres } from './postgres.ts'
+import { Progress, type ProgressEvent } from './progress.ts'
+import { seaweedfs } from './seaweedfs.ts'
+import {
+  describeFailure,
+  type Server,
+  type ServerInfo,
+  type StartContext,
+  type Started,
+} from './server.ts'
+import { loadSecrets, readState, type StackState, writeState } from './state.ts'
+import { Supervisor, type SupervisorEvent } from './supervise.ts'
+import { temporal } from './temporal.ts'
+import { valkey } from './valkey.ts'
+
+export type { ProgressEvent } from './progress.ts'
+export type { ServerInfo } from './server.ts'
+export type { RunOptions, SupervisorEvent } from './supervise.ts'
+
+/** The table of contents of the stack. */
+const SERVERS: readonly Server[] = [postgres, temporal, seaweedfs, valkey]
+
+const REAPER_MS = 6_000
+/** After the first failure the others may still say what is wrong with them. */
+const GRACE_MS = 2_000
+const LEFTOVER_AGE_MS = 60_000
+
+export interface StackOptions {
+  /** Data folder; of an ephemeral stack, the folder for its own temporary one. */
+  readonly dir: string
+  readonly ephemeral: boolean
+  readonly env: NodeJS.ProcessEnv
+  readonly onProgress: (event: ProgressEvent) => void
+  /** What happens to servers, and to what else the supervisor runs, afterwards. */
+  readonly onEvent?: (event: SupervisorEvent) => void
+  /** Gives the start up, leaving nothing behind. */
+  readonly signal?: AbortSignal
+}
+
+export interface Stack {
+  readonly dir: string
+  readonly servers: readonly ServerInfo[]
+  /** Settings for the platform's processes, credentials included. */
+  readonly env: Readonly<Record<string, string>>
+  readonly supervisor: Supervisor
+  stop(): Promise<void>
+}
+
+export interface RunningStack {
+  readonly pid: number
+  /** False while it is still starting. */
+  readonly ready: boolean
+  readonly servers: readonly ServerInfo[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** Another process runs the stack of this folder. */
+export class StackRunning extends Error {
+  readonly running: RunningStack
+  constructor(running: RunningStack) {
+    super(`The stack is ${running.ready ? 'running' : 'being started'} already, by process ${running.pid}`)
+    this.name = 'StackRunning'
+    this.running = running
+  }
+}
+
+/** The stack that runs with this data folder, if one does. */
+export function findRunning(dir: string): RunningStack | undefined {
+  const owner = lockOwner(join(resolve(dir), 'stack.lock'))
+  if (owner === undefined) return undefined
+  const { running } = readState(resolve(dir))
+  return {
+    pid: owner.pid,
+    ready: running !== undefined,
+    servers: running?.servers ?? [],
+    env: running?.env ?? {},
+  }
+}
+
+/**
+ * Starts the stack and resolves when every server answers.
+ * @throws StackRunning where another process has it
+ * @throws Error with one line per server that could not be started; nothing is left running
+ */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const dir = await dataDir(options)
+  const lock = tryLock(join(dir, 'stack.lock'))
+  if ('owner' in lock) {
+    throw new StackRunning(findRunning(dir) ?? { pid: lock.owner.pid, ready: false, servers: [], env: {} })
+  }
+  const release = async (): Promise<void> => {
+    lock.release()
+    if (options.ephemeral) await rm(dir, { recursive: true, force: true })
+  }
+  try {
+    return await startLocked(options, dir, release)
+  } catch (error) {
+    await release()
+    throw error
+  }
+}
+
+async function startLocked(options: StackOptions, dir: string, release: () => Promise<void>): Promise<Stack> {
+  const before = readState(dir)
+  await previousIsGone(before)
+  const supervisor = new Supervisor({ onEvent: options.onEvent })
+  const reaper = supervisor.reaper()
+  const ports = new Ports({ remembered: before.ports, any: options.ephemeral })
+  const state = (running?: StackState['running']): StackState => ({
+    ports: ports.taken(),
+    ...(reaper !== undefined && { reaper }),
+    ...(running !== undefined && { running }),
+  })
+  writeState(dir, state())
+  const started: Started[] = []
+  const stop = async (): Promise<void> => {
+    await supervisor.stop()
+    for (const server of started) await server.dispose?.()
+    writeState(dir, { ports: ports.taken() })
+  }
+  try {
+    const shared = { ...options, dir, supervisor, ports, secrets: loadSecrets(dir) }
+    await startServers(shared, started, options)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const servers = SERVERS.flatMap(({ name }) =>
+    started.map(({ info }) => info).filter((info) => info.name === name),
+  )
+  const env = Object.assign({}, ...started.map((server) => server.env)) as Record<string, string>
+  writeState(dir, state({ startedAt: new Date().toISOString(), servers, env }))
+  let stopped: Promise<void> | undefined
+  const stopOnce = (): Promise<void> => {
+    stopped ??= stop().then(release)
+    return stopped
+  }
+  return { dir, servers, env, supervisor, stop: stopOnce }
+}
+
+type Shared = Omit<StartContext, 'progress' | 'signal'>
+
+async function startServers(shared: Shared, started: Started[], options: StackOptions): Promise<void> {
+  const abort = new AbortController()
+  const signal = AbortSignal.any([abort.signal, ...(options.signal === undefined ? [] : [options.signal])])
+  const progress = new Progress(options.onProgress)
+  const starts = SERVERS.map(async (server) => {
+    const tell: StartContext['progress'] = (phase, detail) => progress.tell(server.name, phase, detail)
+    started.push(await startOne(server, { ...shared, signal, progress: tell }))
+  })
+  try {
+    await Promise.race([Promise.all(starts), aborted(signal)])
+  } catch {
+    await Promise.race([Promise.allSettled(starts), delay(GRACE_MS), aborted(signal).catch(() => {})])
+    const failures = await failuresSoFar(starts)
+    abort.abort()
+    await shared.supervisor.stop()
+    await Promise.allSettled(starts)
+    throw new Error(failures.length > 0 ? failures.join('\n') : 'The start was given up')
+  } finally {
+    progress.close()
+  }
+}
+
+async function startOne(server: Server, context: StartContext): Promise<Started> {
+  const url = context.env[server.urlVariable]
+  try {
+    const started = url ? await inspectExternal(server, url, context) : await server.start(context)
+    context.progress(url ? 'external' : 'ready', `${started.info.title} ${started.info.version}`)
+    return started
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new Error(`${server.title}: ${message}`, { cause: error })
+  }
+}
+
+async function inspectExternal(server: Server, url: string, context: StartContext): Promise<Started> {
+  try {
+    return await server.inspect(url, context.env)
+  } catch (cause) {
+    throw new Error(
+      `${server.urlVariable} is set, but what it names does not answer: ${describeFailure(cause)}`,
+      { cause },
+    )
+  }
+}
+
+async function failuresSoFar(starts: readonly Promise<void>[]): Promise<string[]> {
+  const pending = Symbol('pending')
+  const outcomes = await Promise.allSettled(
+    starts.map((start) => Promise.race([start, Promise.resolve(pending)])),
+  )
+  return outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? [(outcome.reason as Error).message] : [],
+  )
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(new Error('The start was given up'))
+    signal.addEventListener('abort', () => reject(new Error('The start was given up')), { once: true })
+  })
+}
+
+/** After a kill the servers of the former owner are ended by its reaper; their data is free when it is gone. */
+async function previousIsGone(before: StackState): Promise<void> {
+  const deadline = Date.now() + REAPER_MS
+  while (isAlive(before.reaper) && Date.now() < deadline) await delay(50)
+}
+
+async function dataDir(options: StackOptions): Promise<string> {
+  const dir = resolve(options.dir)
+  await mkdir(dir, { recursive: true })
+  if (!options.ephemeral) return dir
+  await removeLeftovers(dir)
+  const own = await mkdtemp(join(dir, 'ephemeral-'))
+  // PostgreSQL, which is not root, has to pass through.
+  await chmod(own, 0o711)
+  return own
+}
+
+/** Folders of ephemeral stacks that were killed. */
+async function removeLeftovers(dir: string): Promise<void> {
+  for (const name of (await readdir(dir)).filter((entry) => entry.startsWith('ephemeral-'))) {
+    const folder = join(dir, name)
+    const age = Date.now() - (await stat(folder)).mtimeMs
+    const { running, reaper } = readState(folder)
+    const used = lockOwner(join(folder, 'stack.lock')) !== undefined || isAlive(reaper)
+    if (!used && age > LEFTOVER_AGE_MS && (running ?? reaper) !== undefined)
+      await rm(folder, { recursive: true, force: true })
+  }
+}

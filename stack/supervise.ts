@@ -1,0 +1,208 @@
+/** Runs named processes: ready by their own probe, restarted after a crash, ended with us, however we end. */
+
+import { setTimeout as delay } from 'node:timers/promises'
+import { Launch, type LaunchOptions } from './launch.ts'
+import type { ProcessIdentity } from './lock.mjs'
+import { Reaper } from './reaper.ts'
+
+const STOP_MS = 4_000
+/** How long a later stage may take before the stage below is told to stop as well. */
+const STAGE_MS = 2_000
+const READY_MS = 60_000
+const CRASH_WINDOW_MS = 60_000
+const CRASHES_MAX = 5
+const BACKOFF_MS = [100, 500, 1_000, 2_000, 4_000]
+
+export interface RunOptions extends LaunchOptions {
+  readonly name: string
+  /** One probe; asked again until it resolves. */
+  readonly ready: () => Promise<void>
+  readonly readyTimeoutMs?: number
+  /** How long it may take to stop before it is killed: 4 s, or less. */
+  readonly graceMs?: number
+  /** Later stages stop first. The stack's servers are 0; what uses them is 1, the default. */
+  readonly stage?: number
+}
+
+export interface SupervisorEvent {
+  readonly name: string
+  readonly type: 'started' | 'ready' | 'exited' | 'restarting' | 'gave_up'
+  readonly detail: string
+}
+
+interface Child {
+  readonly options: RunOptions
+  launch: Launch | undefined
+  guard: Promise<void>
+  wanted: boolean
+  crashes: number[]
+}
+
+export class Supervisor {
+  readonly #children = new Map<string, Child>()
+  readonly #reaper = new Reaper()
+  readonly #onEvent: (event: SupervisorEvent) => void
+  #stopped: Promise<void> | undefined
+
+  constructor(options: { readonly onEvent?: ((event: SupervisorEvent) => void) | undefined } = {}) {
+    this.#onEvent = options.onEvent ?? (() => {})
+  }
+
+  /**
+   * Starts a process and resolves when it is ready.
+   * @throws Error with the last log lines if it exits before, or is not ready in time
+   */
+  async run(options: RunOptions): Promise<void> {
+    if (this.#stopped !== undefined) throw new Error(`${options.name} is not started: everything is stopping`)
+    if (this.#children.has(options.name)) throw new TypeError(`A process ${options.name} is there already`)
+    const child: Child = { options, launch: undefined, guard: Promise.resolve(), wanted: true, crashes: [] }
+    this.#children.set(options.name, child)
+    await this.#begin(child)
+  }
+
+  /** The pid of now; nothing while it is down. */
+  pid(name: string): number | undefined {
+    return this.#children.get(name)?.launch?.pid
+  }
+
+  /** Which process ends the children should this one die. */
+  reaper(): ProcessIdentity | undefined {
+    return this.#reaper.identity()
+  }
+
+  /** Stops a process and starts it again; also one that was given up. Resolves when it is ready. */
+  async restart(name: string): Promise<void> {
+    const child = this.#children.get(name)
+    if (child === undefined) throw new TypeError(`There is no process ${name}`)
+    await this.#end(child, Date.now() + STOP_MS)
+    if (this.#stopped !== undefined) throw new Error(`${name} is not started: everything is stopping`)
+    child.wanted = true
+    child.crashes = []
+    await this.#begin(child)
+  }
+
+  /** Ends everything, later stages first. All processes are dead when it resolves, which takes at most 5 s. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stopAll()
+    return this.#stopped
+  }
+
+  async #stopAll(): Promise<void> {
+    const deadline = Date.now() + STOP_MS
+    const children = [...this.#children.values()].reverse()
+    for (const child of children) child.wanted = false
+    const stages = [...new Set(children.map(stageOf))].sort((a, b) => b - a)
+    const ending: Promise<void>[] = []
+    for (const stage of stages) {
+      const ended = Promise.all(
+        children.filter((child) => stageOf(child) === stage).map((child) => this.#end(child, deadline)),
+      ).then(() => {})
+      ending.push(ended)
+      await Promise.race([ended, delay(STAGE_MS, undefined, { ref: false })])
+    }
+    await Promise.all(ending)
+    await this.#reaper.close()
+  }
+
+  /** First start: a process that exits before it was ready once is the caller's to judge, not restarted. */
+  async #begin(child: Child): Promise<void> {
+    try {
+      await this.#launch(child)
+    } catch (error) {
+      await this.#end(child, Date.now() + STOP_MS)
+      this.#children.delete(child.options.name)
+      throw error
+    }
+    child.guard = this.#guard(child)
+  }
+
+  async #launch(child: Child): Promise<void> {
+    const { options } = child
+    const launch = new Launch(options)
+    child.launch = launch
+    const pid = launch.pid
+    const signal = options.stopSignal ?? 'SIGTERM'
+    if (pid !== undefined) {
+      this.#reaper.add(pid, signal)
+      this.#emit(child, 'started', `pid ${pid}`)
+      void launch.exited.then(() => this.#reaper.remove(pid))
+    }
+    await becomesReady(options, launch)
+    this.#emit(child, 'ready', `pid ${pid}`)
+  }
+
+  /** Brings a process back each time it exits, until it is not wanted or crashes too often. Never rejects. */
+  async #guard(child: Child): Promise<void> {
+    while (child.wanted) {
+      const detail = await child.launch?.exited
+      if (!child.wanted) return
+      this.#emit(child, 'exited', detail ?? 'it was not running')
+      if (!(await this.#revive(child))) return
+    }
+  }
+
+  async #revive(child: Child): Promise<boolean> {
+    for (;;) {
+      const now = Date.now()
+      child.crashes = [...child.crashes.filter((at) => at > now - CRASH_WINDOW_MS), now]
+      if (child.crashes.length >= CRASHES_MAX) {
+        const detail = `${child.options.name} crashed ${CRASHES_MAX} times in 60 s; its log is ${child.options.logFile}`
+        this.#emit(child, 'gave_up', detail)
+        return false
+      }
+      const pauseMs = BACKOFF_MS[child.crashes.length - 1] ?? 0
+      this.#emit(child, 'restarting', `in ${pauseMs} ms`)
+      await delay(pauseMs)
+      if (!child.wanted) return false
+      try {
+        await this.#launch(child)
+        return true
+      } catch (error) {
+        if (!child.wanted) return false
+        await child.launch?.end('SIGKILL', Date.now())
+        this.#emit(child, 'exited', error instanceof Error ? error.message : String(error))
+      }
+    }
+  }
+
+  async #end(child: Child, deadline: number): Promise<void> {
+    child.wanted = false
+    const patience = Math.min(deadline, Date.now() + (child.options.graceMs ?? STOP_MS))
+    await child.launch?.end(child.options.stopSignal ?? 'SIGTERM', patience)
+    await child.guard
+    // A restart may have been under way when the first signal was sent.
+    await child.launch?.end('SIGKILL', deadline)
+  }
+
+  #emit(child: Child, type: SupervisorEvent['type'], detail: string): void {
+    this.#onEvent({ name: child.options.name, type, detail })
+  }
+}
+
+function stageOf(child: Child): number {
+  return child.options.stage ?? 1
+}
+
+async function becomesReady(options: RunOptions, launch: Launch): Promise<void> {
+  const timeoutMs = options.readyTimeoutMs ?? READY_MS
+  const deadline = Date.now() + timeoutMs
+  const exited = launch.exited.then((detail) => ({ exited: detail }))
+  for (;;) {
+    const left = deadline - Date.now()
+    const probe = options.ready().then(
+      () => 'ready' as const,
+      () => 'not yet' as const,
+    )
+    const timeout = delay(Math.max(left, 0), 'not yet' as const, { ref: false })
+    const outcome = await Promise.race([exited, probe, timeout])
+    if (outcome === 'ready') return
+    if (typeof outcome === 'object') throw new Error(failure(options, outcome.exited, launch))
+    if (left <= 0) throw new Error(failure(options, `was not ready after ${timeoutMs / 1000} s`, launch))
+    await Promise.race([exited, delay(50)])
+  }
+}
+
+function failure(options: RunOptions, what: string, launch: Launch): string {
+  const lines = launch.lastLines(12)
+  return `${options.name} ${what}${lines === '' ? '' : `. Its last log lines:\n${lines}`}`
+}

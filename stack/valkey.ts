@@ -1,0 +1,94 @@
+/** Valkey, or the Redis that the machine has, on a loopback port with a password. */
+
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { hostOf, program, type Server, type StartContext, type Started } from './server.ts'
+
+const PREFERRED_PORT = 6_380
+const PROBE_MS = 3_000
+
+export const valkey: Server = {
+  name: 'valkey',
+  title: 'Valkey',
+  urlVariable: 'REDIS_URL',
+  start,
+  inspect: async (url) => ({
+    info: { name: 'valkey', ...(await inspect(url)), address: hostOf(url), origin: 'external' },
+    env: { REDIS_URL: url },
+  }),
+}
+
+async function start(context: StartContext): Promise<Started> {
+  const command = await program('valkey', context)
+  const dir = join(context.dir, 'valkey')
+  await mkdir(dir, { recursive: true })
+  const port = await context.ports.take('valkey', PREFERRED_PORT)
+  // In a file, since arguments are seen by all users of the machine.
+  const config = join(dir, 'valkey.conf')
+  await writeFile(config, settings(context, port), { mode: 0o600 })
+  const url = `redis://:${context.secrets.valkeyPassword}@127.0.0.1:${port}`
+  let answer = { title: '', version: '' }
+  await context.supervisor.run({
+    name: 'valkey',
+    command,
+    args: [config],
+    cwd: dir,
+    logFile: join(context.dir, 'logs', 'valkey.log'),
+    stage: 0,
+    ready: async () => {
+      answer = await inspect(url)
+    },
+  })
+  const pid = context.supervisor.pid('valkey')
+  return {
+    info: {
+      name: 'valkey',
+      ...answer,
+      address: `127.0.0.1:${port}`,
+      origin: 'embedded',
+      ...(pid !== undefined && { pid }),
+    },
+    env: { REDIS_URL: url },
+  }
+}
+
+/** Relative paths are those of its working folder, so that a folder with a space needs no quoting. */
+function settings(context: StartContext, port: number): string {
+  return [
+    'bind 127.0.0.1',
+    `port ${port}`,
+    `requirepass ${context.secrets.valkeyPassword}`,
+    'save ""',
+    `appendonly ${context.ephemeral ? 'no' : 'yes'}`,
+    'dir .',
+    '',
+  ].join('\n')
+}
+
+async function inspect(url: string): Promise<{ title: string; version: string }> {
+  const client = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: PROBE_MS,
+    commandTimeout: PROBE_MS,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  })
+  let fault: unknown
+  client.on('error', (error) => {
+    fault = error
+  })
+  try {
+    await client.connect()
+    await client.ping()
+    const info = await client.info('server')
+    const version = /^valkey_version:(\S+)/m.exec(info)?.[1]
+    if (version !== undefined) return { title: 'Valkey', version }
+    return { title: 'Redis', version: /^redis_version:(\S+)/m.exec(info)?.[1] ?? '' }
+  } catch (error) {
+    // Its own error says only that the connection is closed.
+    throw fault ?? error
+  } finally {
+    client.disconnect()
+  }
+}

@@ -1,0 +1,139 @@
+/** Servers and workers that die, on a stack of our own: nothing is lost, nothing doubled, nothing is a 500. */
+
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Started, startPlatform } from '../support/start.ts'
+import {
+  aRoom,
+  call as callAt,
+  eventually,
+  operator,
+  type Reply,
+  type Room,
+  unique,
+} from '../support/tenants.ts'
+
+let dir: string
+let started: Started
+let room: Room
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tenon-faults-'))
+  started = await startPlatform(dir, { lasting: true })
+  room = await aRoom(started.running)
+}, 120_000)
+afterAll(async () => {
+  await started?.stop()
+  await rm(dir, { recursive: true, force: true })
+})
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
+  callAt(method, path, { ...options, at: started.running })
+
+async function publishHello(): Promise<void> {
+  const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
+  const headers = { 'content-type': 'application/yaml' }
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body, headers })
+  await call('POST', `${room.flows}/definitions/hello/versions`, { as: room.operator, body: {} })
+}
+
+/** Kills by the pid that the supervisor knows: only what this test started. */
+function kill9(name: string): number {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+test("the worker is killed in hello.yaml's wait: the run finishes, each effect happened once", async () => {
+  await publishHello()
+  const path = `${room.flows}/definitions/hello/executions`
+  const run = await call('POST', path, { as: room.operator, body: { input: { name: 'Ada' } } })
+  await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    return body.status === 'waiting' ? true : undefined
+  })
+  kill9('worker')
+  const done = await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    return body.ended_at === null ? undefined : body
+  }, 60_000)
+  expect(done.status).toBe('completed')
+  const stored = await call('GET', '/v1/collections/greetings/documents', { as: room.service })
+  expect(stored.body.data).toHaveLength(1)
+}, 90_000)
+
+test('the worker is killed again and again under twenty runs: twenty documents, no more', async () => {
+  const path = `${room.flows}/definitions/hello/executions`
+  const runs = await Promise.all(
+    Array.from({ length: 20 }, (_, n) =>
+      call('POST', path, { as: room.operator, body: { input: { name: `N${n}` } } }),
+    ),
+  )
+  for (let strike = 0; strike < 2; strike++) {
+    await new Promise((done) => setTimeout(done, 900))
+    if (started.stack.supervisor.pid('worker') !== undefined) kill9('worker')
+  }
+  for (const { body } of runs) {
+    const ended = await eventually(async () => {
+      const reply = await call('GET', `${room.flows}/executions/${body.id}`, { as: room.operator })
+      return reply.body.ended_at === null ? undefined : reply.body
+    }, 90_000)
+    expect(ended.status).toBe('completed')
+  }
+  const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', { as: room.service })
+  const names = stored.body.data
+    .map(({ message }: { message: string }) => message)
+    .filter((m: string) => /N\d/.test(m))
+  expect(names.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `Hello, N${n}!`).sort())
+}, 150_000)
+
+test('Temporal dies: 503 with Retry-After, data routes go on; it comes back and so do flows', async () => {
+  kill9('temporal')
+  const reply = await call('POST', '/v1/tenants', {
+    as: room.operator,
+    body: { name: 'X', slug: unique('x') },
+  })
+  expect([reply.status, reply.body.code]).toEqual([503, 'dependency_unavailable'])
+  expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect((await call('GET', '/v1/collections/greetings/documents', { as: room.service })).status).toBe(200)
+  const back = await eventually(async () => {
+    const tried = await call('POST', '/v1/tenants', {
+      as: room.operator,
+      body: { name: 'X', slug: unique('x') },
+      headers: { prefer: 'wait=20' },
+    })
+    expect([201, 202, 503]).toContain(tried.status)
+    return tried.status === 201 ? tried : undefined
+  }, 90_000)
+  expect(back.body.state).toBe('active')
+}, 120_000)
+
+test('PostgreSQL dies: 503, never 500, and it heals by itself', async () => {
+  kill9('postgres')
+  const statuses = new Set<number>()
+  await eventually(async () => {
+    const reply = await call('GET', '/v1/collections/greetings/documents', { as: room.service })
+    statuses.add(reply.status)
+    if (reply.status === 503) expect(reply.headers.get('retry-after')).not.toBeNull()
+    return reply.status === 200 && statuses.has(503) ? true : undefined
+  }, 60_000)
+  expect([...statuses].sort()).toEqual([200, 503])
+  const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', { as: room.service })
+  expect(stored.body.data.length).toBe(21)
+}, 90_000)
+
+test('an id of another tenant is answered without asking Temporal', async () => {
+  kill9('temporal')
+  const other = await operator(started.running)
+  expect(other).toBeDefined()
+  const foreign = `${room.flows}/definitions/flow_01m7ygfq8we2wv190wsbdsy9t4/executions`
+  const missing = await call('POST', foreign, { as: room.operator, body: {} })
+  const mine = await call('POST', `${room.flows}/definitions/hello/executions`, {
+    as: room.operator,
+    body: {},
+  })
+  expect([missing.status, mine.status]).toEqual([404, 503])
+}, 60_000)
