@@ -50,6 +50,10 @@ export interface Fault {
 const BEFORE_MAX = 60
 const WIDTH_MAX = 120
 
+/** The distance costs the product of the lengths, so a hostile definition gets no hints. */
+const NAME_MAX = 100
+const CANDIDATES_MAX = 300
+
 /** The line with a caret below its column; a long line is cut to a window around it. */
 export function excerptOf(text: string, line: number, column: number): string {
   const start = Math.max(0, column - 1 - BEFORE_MAX)
@@ -69,7 +73,8 @@ export function didYouMean(name: string, known: readonly string[], prefix = ''):
 export function nearest(name: string, known: readonly string[]): string | undefined {
   let best: string | undefined
   let bestDistance = Number.POSITIVE_INFINITY
-  for (const candidate of known) {
+  if (name.length > NAME_MAX) return undefined
+  for (const candidate of known.slice(0, CANDIDATES_MAX)) {
     if (Math.abs(candidate.length - name.length) > candidate.length / 3 + 1) continue
     const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase())
     if (distance > Math.max(1, Math.floor(candidate.length / 3)) || distance >= bestDistance) continue

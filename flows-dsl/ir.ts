@@ -1,10 +1,9 @@
 /** Knows the compiled form of a flow: plain JSON with every expression parsed and every target checked. */
 
 import type { Expression } from './expression/expression.ts'
-import { compareText } from './json.ts'
+import { compareText, type Json } from './json.ts'
 
-export type Json = null | boolean | number | string | Json[] | JsonObject
-export type JsonObject = { [key: string]: Json }
+export type { Json, JsonObject } from './json.ts'
 
 /** A value with expressions in it. Only these are evaluated; what they yield never is. */
 export type Template =

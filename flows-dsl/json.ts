@@ -1,6 +1,7 @@
 /** Knows how to build, read and compare JSON whose keys and strings come from strangers. */
 
-import type { Json, JsonObject } from './ir.ts'
+export type Json = null | boolean | number | string | Json[] | JsonObject
+export type JsonObject = { [key: string]: Json }
 
 export function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

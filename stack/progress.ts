@@ -1,6 +1,7 @@
 /** Tells how far each server is, so that a step longer than 2 s is never silent. */
 
-import type { Phase, ServerName } from './server.ts'
+import type { Phase } from './server.ts'
+import type { ServerName } from './state.ts'
 
 const NEVER_SILENT_MS = 2_000
 

@@ -100,7 +100,7 @@ function options(dir: string): string[] {
     // Else IAM refuses writes, and two instances meet on the ports of Iceberg and Lance.
     ...['-s3.iam.readOnly=false', '-s3.port.iceberg=0', '-s3.port.lance=0'],
     // The default election takes up to 20 s after a kill; there is only one candidate.
-    ...['-master.electionTimeout=500ms', '-master.heartbeatInterval=100ms'],
+    ...['-master.electionTimeout=50ms', '-master.heartbeatInterval=10ms'],
     // By default the free disk, in units of 30 GB, limits how many buckets can hold anything.
     ...['-master.volumeSizeLimitMB=1024', '-volume.max=10000'],
     // It would keep serving for 10 s after it was told to stop.

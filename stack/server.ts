@@ -3,24 +3,10 @@
 import type { BinaryName } from './binaries.mjs'
 import { BINARIES, binary } from './binaries.mjs'
 import type { Ports } from './ports.ts'
-import type { Secrets } from './state.ts'
+import type { Secrets, ServerInfo, ServerName } from './state.ts'
 import type { Supervisor } from './supervise.ts'
 
-export type ServerName = 'postgres' | 'temporal' | 'seaweedfs' | 'valkey'
-
 export type Phase = 'fetching' | 'starting' | 'ready' | 'external'
-
-/** A running server, as a row of the table that `npm start` prints. */
-export interface ServerInfo {
-  readonly name: ServerName
-  readonly title: string
-  readonly version: string
-  /** host:port or URL, without credentials. */
-  readonly address: string
-  readonly origin: 'embedded' | 'external'
-  /** As it was at the start; the supervisor knows the pid of now. */
-  readonly pid?: number
-}
 
 export interface Started {
   readonly info: ServerInfo

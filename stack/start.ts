@@ -8,21 +8,13 @@ import { Ports } from './ports.ts'
 import { postgres } from './postgres.ts'
 import { Progress, type ProgressEvent } from './progress.ts'
 import { seaweedfs } from './seaweedfs.ts'
-import {
-  describeFailure,
-  type Server,
-  type ServerInfo,
-  type StartContext,
-  type Started,
-} from './server.ts'
-import { loadSecrets, readState, type StackState, writeState } from './state.ts'
+import { describeFailure, type Server, type StartContext, type Started } from './server.ts'
+import { loadSecrets, readState, type ServerInfo, type StackState, writeState } from './state.ts'
 import { Supervisor, type SupervisorEvent } from './supervise.ts'
 import { temporal } from './temporal.ts'
 import { valkey } from './valkey.ts'
 
 export type { ProgressEvent } from './progress.ts'
-export type { ServerInfo } from './server.ts'
-export type { RunOptions, SupervisorEvent } from './supervise.ts'
 
 /** The table of contents of the stack. */
 const SERVERS: readonly Server[] = [postgres, temporal, seaweedfs, valkey]

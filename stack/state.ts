@@ -4,7 +4,20 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessIdentity } from './lock.mjs'
-import type { ServerInfo } from './server.ts'
+
+export type ServerName = 'postgres' | 'temporal' | 'seaweedfs' | 'valkey'
+
+/** A running server, as a row of the table that `npm start` prints. */
+export interface ServerInfo {
+  readonly name: ServerName
+  readonly title: string
+  readonly version: string
+  /** host:port or URL, without credentials. */
+  readonly address: string
+  readonly origin: 'embedded' | 'external'
+  /** As it was at the start; the supervisor knows the pid of now. */
+  readonly pid?: number
+}
 
 /** Random per installation; whoever reads them owns the data. */
 export interface Secrets {

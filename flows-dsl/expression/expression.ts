@@ -1,6 +1,6 @@
 /** Knows what an expression is once parsed: a tree of plain JSON that the compiled flow carries. */
 
-import type { Json } from '../ir.ts'
+import type { Json } from '../json.ts'
 
 export type BinaryOperator = '+' | '-' | '==' | '!=' | '<' | '<=' | '>' | '>='
 

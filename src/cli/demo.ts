@@ -3,8 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { ApiClient, ApiError, fetchToken } from './client.ts'
 import { type Execution, publishSource } from './flow.ts'
-import type { Launched } from './launch.ts'
-import type { Settings } from './settings.ts'
+import { need, readSettings, type Settings } from './settings.ts'
 
 const WAIT_S = 30
 const FLOW_FILE = new URL('../../flows-dsl/examples/hello.yaml', import.meta.url)
@@ -28,7 +27,7 @@ export interface Demo {
 
 /** Idempotent: what is there is found again; keys that still work are kept. */
 export async function makeDemo(
-  launched: Launched,
+  launched: { readonly url: string; readonly clientId: string; readonly clientSecret: string },
   known: Settings,
   step: (line: string) => void,
 ): Promise<Demo> {
@@ -93,6 +92,18 @@ async function works(url: string, apikey: string): Promise<boolean> {
     if (error instanceof ApiError && error.status < 500) return false
     throw error
   }
+}
+
+/** `tenon demo`: the same, for a platform that somebody else started. @returns the exit code */
+export async function printDemo(): Promise<number> {
+  const settings = await readSettings()
+  const [url, clientId, clientSecret] = ['TENON_URL', 'TENON_CLIENT_ID', 'TENON_CLIENT_SECRET'].map((name) =>
+    need(settings, name),
+  )
+  const platform = { url: url ?? '', clientId: clientId ?? '', clientSecret: clientSecret ?? '' }
+  const demo = await makeDemo(platform, settings, (line) => process.stderr.write(`${line}\n`))
+  process.stdout.write(`${JSON.stringify(demo, null, 2)}\n`)
+  return demo.execution.status === 'completed' ? 0 : 1
 }
 
 interface Draft {

@@ -1,18 +1,15 @@
 /** From running servers to a running platform: migrate, build the bundle, start the API and the worker. */
 
-import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Stack } from '../../stack/start.ts'
-import { OPERATOR_CLIENT } from '../platform/identity.ts'
 import { migrate } from '../platform/pg/migrate.ts'
-import { DERIVED, deriveSecret } from '../platform/secrets.ts'
+import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../platform/secrets.ts'
+import { bundlePath } from './bundle.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const BUNDLES = join(ROOT, 'node_modules/.cache/tenon')
-/** What the bundle is made of; a change in any file makes a new one. */
-const BUNDLE_SOURCES = ['src/workflows', 'src/core', 'src/activities', 'flows-dsl', 'package-lock.json']
 
 export interface Launch {
   readonly stack: Stack
@@ -46,6 +43,7 @@ export async function launch(options: Launch): Promise<Launched> {
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: bundle,
     NODE_ENV: 'production',
+    AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
@@ -83,38 +81,6 @@ function runProcess(
 async function answers(url: string): Promise<void> {
   const response = await fetch(url)
   if (!response.ok) throw new Error(`${url} answered ${response.status}`)
-}
-
-/** The workflow bundle, built once per content of its sources. */
-async function bundlePath(): Promise<string> {
-  const path = join(BUNDLES, `workflows-${await digest()}.js`)
-  const known = await readFile(path).then(
-    () => true,
-    () => false,
-  )
-  if (known) return path
-  const { buildBundle } = await import('../activities/bundle.ts')
-  const code = await buildBundle()
-  await mkdir(BUNDLES, { recursive: true })
-  const draft = `${path}.${process.pid}`
-  await writeFile(draft, code)
-  await rename(draft, path)
-  return path
-}
-
-async function digest(): Promise<string> {
-  const hash = createHash('sha256')
-  for (const source of BUNDLE_SOURCES) {
-    for (const file of await filesOf(join(ROOT, source))) hash.update(file).update(await readFile(file))
-  }
-  return hash.digest('hex').slice(0, 24)
-}
-
-async function filesOf(path: string): Promise<string[]> {
-  const entries = await readdir(path, { withFileTypes: true, recursive: true }).catch(() => undefined)
-  if (entries === undefined) return [path]
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
-  return files.map((entry) => join(entry.parentPath, entry.name)).sort()
 }
 
 /** The master key of a data folder, made once. Whoever has it can read every secret of the installation. */

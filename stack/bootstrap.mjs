@@ -1,0 +1,108 @@
+#!/usr/bin/env node
+/** The door of every command: makes a bare checkout able to run it, then hands over. Node's own modules only. */
+
+import { spawn } from 'node:child_process'
+import { chdir } from 'node:process'
+import { runChecks } from './check.mjs'
+import { fetchBinaries, InstallFailed, installPackages, linkCommand } from './install.mjs'
+import { PROJECT_DIR, say } from './project.mjs'
+
+const OLDEST_NODE = { major: 20, minor: 19 }
+const RUN_TS = ['--import', 'tsx']
+/** Makes the process end when we do, even when we are killed. */
+const END_WITH_PARENT = ['--import', new URL('parent.mjs', import.meta.url).href]
+const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
+
+/** What a verb runs with node; any other verb belongs to src/cli. */
+const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
+  test: ['node_modules/vitest/vitest.mjs', 'run'],
+  bench: [...RUN_TS, 'bench/main.ts'],
+})
+const NEED_SERVERS = ['up', 'test']
+
+await main(process.argv.slice(2))
+
+/** @param {readonly string[]} argv */
+async function main(argv) {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  if (major < OLDEST_NODE.major || (major === OLDEST_NODE.major && minor < OLDEST_NODE.minor)) {
+    return fail(
+      `Tenon needs Node ${OLDEST_NODE.major}.${OLDEST_NODE.minor} or later; this is ${process.versions.node}.`,
+    )
+  }
+  const callerDir = whereCalled()
+  chdir(PROJECT_DIR)
+  const [verb, ...args] = argv
+  try {
+    const fetched = verb !== undefined && NEED_SERVERS.includes(verb) ? fetchBinaries() : undefined
+    await installPackages()
+    linkCommand()
+    await fetched
+  } catch (error) {
+    if (error instanceof InstallFailed) return fail(error.message)
+    throw error
+  }
+  if (verb === 'check') {
+    process.exitCode = await runChecks()
+    return
+  }
+  const own = verb === undefined ? undefined : PROGRAMS[verb]
+  const program = own === undefined ? [...RUN_TS, 'src/cli/main.ts', ...argv] : [...own, ...args]
+  await handOver(program, { TENON_CALLER_CWD: callerDir })
+}
+
+/** npm changes to the project's folder and tells where it was called; a path argument means the latter. */
+function whereCalled() {
+  const { INIT_CWD: initial, npm_lifecycle_event: script } = process.env
+  return script !== undefined && initial !== undefined && process.cwd() === PROJECT_DIR
+    ? initial
+    : process.cwd()
+}
+
+/**
+ * Runs a program in our place: same terminal, same signals, same end.
+ * @param {readonly string[]} program
+ * @param {Record<string, string>} env
+ */
+async function handOver(program, env) {
+  const child = spawn(process.execPath, [...END_WITH_PARENT, ...program], {
+    // The fourth is a pipe that closes with us.
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+    env: {
+      ...process.env,
+      ...env,
+      TENON_PARENT_FD: '3',
+      AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+    },
+  })
+  for (const signal of /** @type {const} */ (['SIGTERM', 'SIGHUP']))
+    process.on(signal, () => child.kill(signal))
+  // A terminal sends Ctrl-C to the child itself; twice would mean "at once".
+  process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'))
+  endWithNpm(() => child.kill('SIGTERM'))
+  const [code, signal] = await new Promise((resolve) => {
+    child.once('error', (error) => {
+      say(error.message)
+      resolve([1, null])
+    })
+    child.once('exit', (...end) => resolve(end))
+  })
+  process.exit(code ?? 128 + (SIGNAL_NUMBERS[/** @type {keyof typeof SIGNAL_NUMBERS} */ (signal)] ?? 9))
+}
+
+/**
+ * npm that is killed takes nobody with it: its child gets another parent. Without npm that is no reason to end,
+ * since a script may have put us into the background.
+ * @param {() => void} end
+ */
+function endWithNpm(end) {
+  if (process.env['npm_lifecycle_event'] === undefined) return
+  const parent = process.ppid
+  setInterval(() => process.ppid !== parent && end(), 1_000).unref()
+}
+
+/** @param {string} message */
+function fail(message) {
+  say(message)
+  process.exitCode = 1
+}

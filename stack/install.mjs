@@ -1,0 +1,140 @@
+/** Makes node_modules match package-lock.json, once even when two commands start at the same time. */
+
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BINARIES, binary, SERVERS } from './binaries.mjs'
+import { withLock } from './lock.mjs'
+import { PROJECT_DIR, say, step } from './project.mjs'
+
+const MARK = join(PROJECT_DIR, 'node_modules/.tenon-lock')
+const INSTALL = ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
+
+/** Packages that cannot be had; its message is one line that names the ways out. */
+export class InstallFailed extends Error {
+  /** @param {string} reason */
+  constructor(reason) {
+    super(
+      `The packages could not be installed (${reason}). Three ways out: run npm ci yourself where there is a ` +
+        'network, point DATABASE_URL, TEMPORAL_ADDRESS, S3_ENDPOINT and REDIS_URL of an installed copy to ' +
+        'running servers, or run docker compose up.',
+    )
+    this.name = 'InstallFailed'
+  }
+}
+
+/**
+ * Installs what package-lock.json names, unless it is there.
+ * @throws InstallFailed
+ */
+export async function installPackages() {
+  if (isInstalled()) return
+  const wait = () => say('tenon: another command is installing the packages; waiting for it …')
+  await withLock(
+    join(PROJECT_DIR, '.tenon/install.lock'),
+    async () => {
+      if (isInstalled()) return
+      await step('installing packages with npm ci', npmCi)
+      writeFileSync(MARK, lockHash())
+    },
+    wait,
+  )
+}
+
+/** Fetches the servers' programs meanwhile. What cannot be had is told by the stack, which knows if it is needed. */
+export async function fetchBinaries() {
+  const needed = SERVERS.filter((name) => !process.env[BINARIES[name].instead])
+  await Promise.all(
+    needed.map(async (name) => {
+      /** @type {(title: string) => void} */
+      let begin = () => {}
+      const begun = new Promise((resolve) => {
+        begin = resolve
+      })
+      const had = binary(name, { onFetch: begin }).then(
+        () => undefined,
+        () => undefined,
+      )
+      const title = await Promise.race([begun, had])
+      if (title !== undefined) await step(`fetching ${title}`, () => had)
+    }),
+  )
+}
+
+/** Lets `npx tenon` find this checkout. */
+export function linkCommand() {
+  const link = join(PROJECT_DIR, 'node_modules/.bin/tenon')
+  if (lstatSync(link, { throwIfNoEntry: false }) !== undefined) return
+  mkdirSync(join(link, '..'), { recursive: true })
+  try {
+    symlinkSync('../../stack/bootstrap.mjs', link)
+  } catch {
+    // Another command was faster, or the folder is not ours to write: then npx is of no use here.
+  }
+}
+
+function isInstalled() {
+  if (existsSync(MARK) && readFileSync(MARK, 'utf8') === lockHash()) return true
+  if (!isComplete()) return false
+  try {
+    writeFileSync(MARK, lockHash())
+  } catch {
+    // A read-only installation is as good.
+  }
+  return true
+}
+
+function lockHash() {
+  return createHash('sha256')
+    .update(readFileSync(join(PROJECT_DIR, 'package-lock.json')))
+    .digest('hex')
+}
+
+/** Somebody else may have run npm: its own record then says the same as the lock. */
+function isComplete() {
+  const wanted = packagesOf('package-lock.json')
+  const installed = packagesOf('node_modules/.package-lock.json')
+  if (wanted === undefined || installed === undefined) return false
+  return Object.entries(wanted).every(
+    ([path, entry]) =>
+      path === '' || entry.optional || entry.peer || installed[path]?.version === entry.version,
+  )
+}
+
+/**
+ * @param {string} file
+ * @returns {Record<string, { version?: string, optional?: boolean, peer?: boolean }> | undefined}
+ */
+function packagesOf(file) {
+  try {
+    return JSON.parse(readFileSync(join(PROJECT_DIR, file), 'utf8')).packages
+  } catch {
+    return undefined
+  }
+}
+
+/** @returns {Promise<void>} */
+function npmCi() {
+  const npm = process.env['npm_execpath']
+  const [command, ...args] = npm?.endsWith('npm-cli.js')
+    ? [process.execPath, npm, ...INSTALL]
+    : ['npm', ...INSTALL]
+  return new Promise((resolve, reject) => {
+    execFile(command, args, { cwd: PROJECT_DIR, maxBuffer: 1 << 26 }, (error, _stdout, stderr) => {
+      if (error === null) return resolve()
+      reject(new InstallFailed(complaint(error, stderr)))
+    })
+  })
+}
+
+/**
+ * @param {import('node:child_process').ExecFileException} error
+ * @param {string} stderr
+ */
+function complaint(error, stderr) {
+  if (error.code === 'ENOENT') return 'npm is not there'
+  const lines = stderr.split('\n').filter((line) => /npm (error|ERR!)/.test(line))
+  const line = lines.find((text) => !/ code /.test(text)) ?? lines[0] ?? error.message
+  return line.replace(/^npm (error|ERR!)\s*/, '').slice(0, 200)
+}
