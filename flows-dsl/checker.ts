@@ -1,4 +1,6 @@
-/** Knows how parts of a definition are read: what is wrong is noted with its place, what is right is compiled. */
+/**
+ * Knows how parts of a definition are read: what is wrong is noted with its place, what is right is compiled.
+ */
 
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
@@ -27,12 +29,16 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
-/** Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions. */
+/**
+ * Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions.
+ */
 const FAULTS_MAX = 100
 
 const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 
-/** Collects the faults of one definition. Methods that read answer undefined where they have noted a fault. */
+/**
+ * Collects the faults of one definition. Methods that read answer undefined where they have noted a fault.
+ */
 export class Checker {
   readonly catalogue: Catalogue
   readonly faults: Fault[] = []

@@ -1,4 +1,6 @@
-/** Knows how a text becomes a compiled flow. The only file that reads YAML, and so never a part of a workflow. */
+/**
+ * Knows how a text becomes a compiled flow. The only file that reads YAML, and so never a part of a workflow.
+ */
 
 import {
   Composer,
@@ -22,7 +24,7 @@ import type { FlowIR } from './ir.ts'
 import { pointerTo, utf8Length } from './json.ts'
 import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
 
-export type { Catalogue, CatalogueFunction } from './checker.ts'
+export type { Catalogue } from './checker.ts'
 
 /** Sizes are bytes of UTF-8; depth counts mappings and lists within each other. */
 export interface CompileOptions {
@@ -93,7 +95,10 @@ class SourceReader {
     return root && compileDefinition(root, this.#checker)
   }
 
-  /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
+  /**
+   * The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over
+   * them.
+   */
   #tokens(): CST.Token[] | undefined {
     const parser = new Parser()
     const tokens: CST.Token[] = []
@@ -209,7 +214,10 @@ class SourceReader {
     return { kind: 'refused', ...place }
   }
 
-  /** Exact where the source holds the value letter by letter, which quotes with escapes and folded texts do not. */
+  /**
+   * Exact where the source holds the value letter by letter, which quotes with escapes and folded texts do
+   * not.
+   */
   #within(node: Node | null, value: string, offset: number, place: Place): Place {
     if (!node?.range) return place
     const start = this.#source.slice(node.range[0], node.range[1]).indexOf(value)

@@ -24,7 +24,9 @@ export const ERRORS = {
   runtime: { type: `${BASE}runtime`, status: 500, title: 'Runtime error' },
 } as const satisfies Record<string, ErrorKind>
 
-/** The only error that faults a flow; anything else that is thrown passes through the interpreter untouched. */
+/**
+ * The only error that faults a flow; anything else that is thrown passes through the interpreter untouched.
+ */
 export class FlowError extends Error {
   readonly type: string
   readonly status: number

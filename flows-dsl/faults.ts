@@ -35,7 +35,9 @@ export const FAULTS = {
 
 export type FaultCode = keyof typeof FAULTS
 
-/** One thing that is wrong. `line` and `column` (in UTF-16 units) count from 1; `pointer` is a JSON pointer. */
+/**
+ * One thing that is wrong. `line` and `column` (in UTF-16 units) count from 1; `pointer` is a JSON pointer.
+ */
 export interface Fault {
   readonly code: FaultCode
   readonly message: string

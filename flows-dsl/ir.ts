@@ -48,7 +48,9 @@ export interface FlowDocument {
   readonly summary?: string
 }
 
-/** The one text of a compiled flow: JSON without spaces, keys in code point order. Equal flows, equal text. */
+/**
+ * The one text of a compiled flow: JSON without spaces, keys in code point order. Equal flows, equal text.
+ */
 export function canonical(ir: FlowIR): string {
   return write(ir)
 }

@@ -7,7 +7,9 @@ export function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Builds an object in which `__proto__` is a key like any other (`fromEntries` defines, it does not assign). */
+/**
+ * Builds an object in which `__proto__` is a key like any other (`fromEntries` defines, it does not assign).
+ */
 export function objectOf(entries: Iterable<readonly [string, Json]>): JsonObject {
   return Object.fromEntries(entries)
 }

@@ -13,11 +13,13 @@ export type Located = LocatedScalar | LocatedList | LocatedMap | LocatedRefused
 export interface LocatedScalar extends Place {
   readonly kind: 'scalar'
   readonly value: string | number | boolean | null
-  /** The place of a character of the value, where the source shows the value as it is; else the value's place. */
+  /**
+   * The place of a character of the value, where the source shows the value as it is; else the value's place.
+   */
   readonly placeOf: (offset: number) => Place
 }
 
-export interface LocatedList extends Place {
+interface LocatedList extends Place {
   readonly kind: 'list'
   readonly items: readonly Located[]
 }

@@ -86,7 +86,10 @@ class Run {
     return { output, ended: false }
   }
 
-  /** The life of one task: `if` on the raw input, then the pipeline. A task that is skipped goes on to the next. */
+  /**
+   * The life of one task: `if` on the raw input, then the pipeline. A task that is skipped goes on to the
+   * next.
+   */
   async #task(node: TaskNode, raw: Json): Promise<Outcome> {
     const step = this.#enter(node)
     try {
@@ -148,7 +151,7 @@ class Run {
   #enter({ pointer, name, kind, body }: TaskNode): StepRef {
     const iteration = this.#entered.get(pointer) ?? 0
     this.#entered.set(pointer, iteration + 1)
-    if (this.#steps > 1e6) {
+    if (++this.#steps > this.#stepsMax) {
       const detail = `The run has entered more than ${this.#stepsMax} tasks; does \`then\` lead in a circle?`
       throw new FlowError(ERRORS.runtime, detail, pointer)
     }

@@ -1,4 +1,6 @@
-/** Knows how a list of tasks is compiled: names first, so that every directive can be checked against them. */
+/**
+ * Knows how a list of tasks is compiled: names first, so that every directive can be checked against them.
+ */
 
 import { type Checker, SCOPES } from './checker.ts'
 import type { TaskNode } from './ir.ts'

@@ -4,7 +4,10 @@ import type { Expression } from './expression/expression.ts'
 import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 
-/** Fills a template in. What an expression yields is put in as it is: text in data that looks like one stays text. */
+/**
+ * Fills a template in. What an expression yields is put in as it is: text in data that looks like one stays
+ * text.
+ */
 export function fill(template: Template, evaluate: (expression: Expression) => Json): Json {
   if ('literal' in template) return template.literal
   if ('expression' in template) return evaluate(template.expression)

@@ -8,7 +8,7 @@ import { PROJECT_DIR } from './project.mjs'
 /** @type {Readonly<Record<string, readonly string[]>>} */
 const CHECKS = {
   types: ['tsc', '-p', 'tsconfig.json'],
-  style: ['biome', 'check', '--error-on-warnings'],
+  style: ['biome', 'check'],
   promises: ['oxlint', '--type-aware'],
   directions: [
     'depcruise',

@@ -55,16 +55,14 @@ export function tryLock(path) {
  * @template T
  * @param {string} path
  * @param {() => Promise<T>} work
- * @param {(owner: ProcessIdentity) => void} [onWait] told once, when it has to wait
+ * @param {(owner: ProcessIdentity) => void} [onWait] told every 2 s while it has to wait
  * @returns {Promise<T>}
  */
 export async function withLock(path, work, onWait) {
-  let told = false
-  for (;;) {
+  for (let turn = 0; ; turn += 1) {
     const lock = tryLock(path)
     if ('release' in lock) return work().finally(lock.release)
-    if (!told) onWait?.(lock.owner)
-    told = true
+    if (turn % 20 === 0) onWait?.(lock.owner)
     await delay(100)
   }
 }

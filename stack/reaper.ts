@@ -19,12 +19,12 @@ for item in $list; do kill -s "\${item#*:}" -- "-\${item%%:*}" 2>/dev/null; done
 tries=30
 while [ $tries -gt 0 ]; do
   alive=''
-  for item in $list; do kill -0 -- "-\${item%%:*}" 2>/dev/null && alive=yes; done
+  for item in $list; do kill -s 0 -- "-\${item%%:*}" 2>/dev/null && alive=yes; done
   [ -z "$alive" ] && exit 0
   sleep 0.1
   tries=$((tries - 1))
 done
-for item in $list; do kill -KILL -- "-\${item%%:*}" 2>/dev/null; done
+for item in $list; do kill -s KILL -- "-\${item%%:*}" 2>/dev/null; done
 `
 
 /** Knows the process groups that must not outlive this process. */

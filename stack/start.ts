@@ -21,7 +21,7 @@ const SERVERS: readonly Server[] = [postgres, temporal, seaweedfs, valkey]
 
 const REAPER_MS = 6_000
 /** After the first failure the others may still say what is wrong with them. */
-const GRACE_MS = 2_000
+const GRACE_MS = 15_000
 const LEFTOVER_AGE_MS = 60_000
 
 export interface StackOptions {

@@ -42,7 +42,7 @@ export async function downloadWheel(request, options) {
     [
       ...(await pip()),
       ...['download', '--quiet', '--no-deps', '--only-binary=:all:', '--no-cache-dir', '--no-input'],
-      ...['--disable-pip-version-check', '--retries', '2', '--timeout', '20'],
+      ...['--disable-pip-version-check', '--retries', '1', '--timeout', '20'],
       ...['--platform', request.platform, ...only, ...python],
       ...['--dest', request.dir, `${request.project}==${request.version}`],
     ],

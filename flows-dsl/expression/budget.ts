@@ -3,7 +3,9 @@
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 
-/** What an evaluation may still use. `steps` counts down; the limits of depth and size hold for each value. */
+/**
+ * What an evaluation may still use. `steps` counts down; the limits of depth and size hold for each value.
+ */
 export interface Budget {
   steps: number
   readonly depthMax: number
@@ -39,8 +41,8 @@ export function checkDepth(budget: Budget, depth: number): void {
 }
 
 /**
- * Walks a value and refuses one that is too large or too deep. Parts may be shared (`. | [., .] | [., .] …`), so the
- * walk counts them as often as JSON would write them, and stops at the limit.
+ * Walks a value and refuses one that is too large or too deep. Parts may be shared (`. | [., .] | [., .]
+ * …`), so the walk counts them as often as JSON would write them, and stops at the limit.
  * @throws FlowError (expression)
  */
 export function measure(value: Json, budget: Budget): void {

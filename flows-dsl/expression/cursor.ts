@@ -12,7 +12,9 @@ export class Stop extends Error {
   }
 }
 
-/** What the parts of the grammar share: the place, the variables that exist, and the way back into the whole. */
+/**
+ * What the parts of the grammar share: the place, the variables that exist, and the way back into the whole.
+ */
 export interface Reader {
   readonly cursor: Cursor
   readonly variables: readonly string[]

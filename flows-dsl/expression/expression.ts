@@ -5,8 +5,8 @@ import type { Json } from '../json.ts'
 export type BinaryOperator = '+' | '-' | '==' | '!=' | '<' | '<=' | '>' | '>='
 
 /**
- * The part of jq that is there. Each form yields exactly one value; the streams of jq (`,`, `.[]`, `empty`) will
- * come as further forms, so a compiled flow of today stays valid.
+ * The part of jq that is there. Each form yields exactly one value; the streams of jq (`,`, `.[]`, `empty`)
+ * will come as further forms, so a compiled flow of today stays valid.
  */
 export type Expression =
   | { readonly op: 'identity' }

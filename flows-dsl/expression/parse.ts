@@ -5,10 +5,15 @@ import { Cursor, deeper, type Reader, Stop } from './cursor.ts'
 import { type BinaryOperator, childrenOf, type Expression, type ExpressionFault } from './expression.ts'
 import { parseObject, parseText } from './literals.ts'
 
-/** All variables there are; where each one stands is said in checker.ts (OWS 1.0 "Runtime expression arguments"). */
-export const VARIABLES = ['context', 'input', 'output', 'workflow', 'task', 'runtime'] as const
+/**
+ * All variables there are; where each one stands is said in checker.ts (OWS 1.0 "Runtime expression
+ * arguments").
+ */
+const VARIABLES = ['context', 'input', 'output', 'workflow', 'task', 'runtime'] as const
 
-/** Of the tree, so that the evaluator, which recurses, cannot run out of stack on a long chain of operators. */
+/**
+ * Of the tree, so that the evaluator, which recurses, cannot run out of stack on a long chain of operators.
+ */
 const DEPTH_MAX = 128
 const NODES_MAX = 2_000
 

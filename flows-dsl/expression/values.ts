@@ -14,8 +14,8 @@ export function typeOf(value: Json): string {
 }
 
 /**
- * jq's order of all values: null, false, true, numbers, strings by code point, arrays, objects (first by their sorted
- * keys, then value by value).
+ * jq's order of all values: null, false, true, numbers, strings by code point, arrays, objects (first by
+ * their sorted keys, then value by value).
  * @returns below 0, 0, or above 0
  */
 export function compare(a: Json, b: Json, budget: Budget, depth = 1): number {
@@ -90,7 +90,10 @@ function finite(value: number): number {
   return Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value))
 }
 
-/** `.[key]`: fields of objects, items of arrays (negative from the end, fractions round down); null stays null. */
+/**
+ * `.[key]`: fields of objects, items of arrays (negative from the end, fractions round down); null stays
+ * null.
+ */
 export function at(value: Json, key: Json): Json {
   if (value === null && (key === null || typeof key === 'string' || typeof key === 'number')) return null
   if (isObject(value) && typeof key === 'string') return fieldOf(value, key) ?? null

@@ -1,4 +1,6 @@
-/** The arguments of `call: http` (OWS 1.0 "HTTP Call"): checked here, sent by whoever provides the effects. */
+/**
+ * The arguments of `call: http` (OWS 1.0 "HTTP Call"): checked here, sent by whoever provides the effects.
+ */
 
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'

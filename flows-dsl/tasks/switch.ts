@@ -1,4 +1,6 @@
-/** `switch`: goes where the first case that holds says (OWS 1.0 "Switch"). The data passes through unchanged. */
+/**
+ * `switch`: goes where the first case that holds says (OWS 1.0 "Switch"). The data passes through unchanged.
+ */
 
 import { SCOPES } from '../checker.ts'
 import type { Expression } from '../expression/expression.ts'

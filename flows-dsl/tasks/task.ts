@@ -70,8 +70,8 @@ export interface Outcome {
 }
 
 /**
- * A kind of task, whole. Methods are written as methods so that the list of all kinds can hold them without casts
- * (a body is only ever given to the kind that made it).
+ * A kind of task, whole. Methods are written as methods so that the list of all kinds can hold them without
+ * casts (a body is only ever given to the kind that made it).
  */
 export interface TaskType<Body = unknown> {
   readonly kind: string

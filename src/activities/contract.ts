@@ -1,43 +1,10 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
-import type { TenantRef } from '../core/tenant.ts'
-
-type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
-
-export interface ProvisionInput {
-  readonly operation_id: string
-  readonly kind: 'tenant' | 'workspace'
-  readonly target: TenantRef
-  readonly steps: readonly string[]
-}
+import type { Json, ProvisionInput, RunUpdate } from '../core/work.ts'
 
 export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
-}
-
-/** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
-export interface StepUpdate {
-  readonly seq: number
-  readonly name: string
-  readonly kind: string
-  readonly pointer: string
-  readonly iteration: number
-  readonly summary: string
-  readonly status: 'running' | 'completed' | 'faulted' | 'skipped'
-  readonly error?: Json
-  readonly started_at: string
-  readonly ended_at?: string
-}
-
-/** What has changed of a run since the update before. */
-export interface RunUpdate {
-  readonly execution_id: string
-  readonly status: 'running' | 'waiting' | 'cancelled' | 'faulted' | 'completed'
-  readonly steps: readonly StepUpdate[]
-  readonly output?: Json
-  readonly error?: Json
-  readonly ended_at?: string
 }
 
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */

@@ -34,7 +34,7 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
 }
 
 /** @throws ApplicationFailure where header and id disagree */
-export function callOf(info: Info, carried: TenantRef | undefined): Call {
+function callOf(info: Info, carried: TenantRef | undefined): Call {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {

@@ -26,6 +26,8 @@ async function main(): Promise<void> {
     interceptors: { activity: [activityDoor(log)] },
     shutdownGraceTime: '5s',
     shutdownForceTime: '8s',
+    // A dead worker's runs are taken over after this; the default is 10 s.
+    stickyQueueScheduleToStartTimeout: '3s',
   }
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }

@@ -1,11 +1,5 @@
 /** The HTTP client of the CLI: it knows the public API and nothing else. */
 
-export interface Wire {
-  readonly status: number
-  readonly headers: Headers
-  readonly body: unknown
-}
-
 /** A problem document, as the person at the terminal should read it. */
 export class ApiError extends Error {
   readonly status: number

@@ -28,12 +28,12 @@ program
   .option('--once', 'end after the first flow has run')
   .option('--ephemeral', 'keep nothing: data in a temporary folder')
   .option('--port <port>', 'preferred port of the API', '8787')
-  .action(verb(async (options) => (await import('./up.ts')).up(options)))
+  .action(verb(async (options) => (await import('./host/up.ts')).up(options)))
 
 program
   .command('migrate')
   .description('bring the database of DATABASE_URL to this version')
-  .action(verb(async () => (await import('./migrate.ts')).migrateFromEnvironment()))
+  .action(verb(async () => (await import('./host/migrate.ts')).migrateFromEnvironment()))
 
 program
   .command('demo')
@@ -43,12 +43,12 @@ program
 program
   .command('bundle <file>', { hidden: true })
   .description('write the workflow bundle, for an image')
-  .action(verb(async (file) => (await import('./bundle.ts')).copyBundle(file)))
+  .action(verb(async (file) => (await import('./host/bundle.ts')).copyBundle(file)))
 
 program
   .command('doctor')
   .description('check Node, ports, each server, and the roles of the database')
-  .action(verb(async () => (await import('./doctor.ts')).doctor()))
+  .action(verb(async () => (await import('./host/doctor.ts')).doctor()))
 
 program
   .command('token')
@@ -99,6 +99,6 @@ program
   .command('reference', { hidden: true })
   .description('write docs/reference from the code')
   .option('--check', 'write nothing; fail where it differs')
-  .action(verb(async (options) => (await import('./reference.ts')).reference(options)))
+  .action(verb(async (options) => (await import('./host/reference.ts')).reference(options)))
 
 await program.parseAsync()

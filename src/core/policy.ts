@@ -3,7 +3,7 @@
 import type { TenantId, WorkspaceId } from './tenant.ts'
 
 export type Domain = 'structural_admin' | 'data_access'
-export type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
+type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
 export type DataRole = 'service' | 'anon'
 export type Role = AdminRole | DataRole
 

@@ -18,7 +18,7 @@ export interface WorkspaceRef extends TenantRef {
 export const REF_HEADER = 'tenon-ref'
 
 /** `<tenant>:<workspace>:`; compared with its trailing colon, so that `ten_1` never matches `ten_10`. */
-export function workflowPrefix(ref: TenantRef): string {
+function workflowPrefix(ref: TenantRef): string {
   return `${ref.tenantId}:${ref.workspaceId}:`
 }
 

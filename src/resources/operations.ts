@@ -7,7 +7,7 @@ import { notFound } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
 import { Id, Input, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
 
-export const OperationStep = Type.Object({
+const OperationStep = Type.Object({
   name: Type.String(),
   state: Type.Union(['running', 'succeeded', 'failed'].map((state) => Type.Literal(state))),
   detail: Type.Optional(Type.String()),

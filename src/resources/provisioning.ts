@@ -1,16 +1,16 @@
 /** Making a tenant or a workspace: a record, an operation, and a durable workflow that goes through the steps. */
 
 import { randomBytes } from 'node:crypto'
-import type { ProvisionInput } from '../activities/contract.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef } from '../core/tenant.ts'
+import type { ProvisionInput } from '../core/work.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import type { OperationRecord } from './operations.ts'
 
 /** What can be provisioned, and through which steps. Steps are idempotent: each may run again after a crash. */
-export const PLANS = {
+const PLANS = {
   tenant: ['encryption_key', 'activate_tenant'],
   workspace: ['bucket', 'activate_workspace'],
 } as const
@@ -115,7 +115,7 @@ async function record(scope: AdminScope, input: ProvisionInput, name: string, st
       finished_at = case when ${last}::boolean then now() end,
       steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${name}), '[]')
         || ${step}::jsonb
-    where id = ${input.operation_id}`)
+    where id = ${input.operation_id} and state in ('queued', 'running')`)
 }
 
 /** The tenant that an admin means: its own, or the one an operator names. Another's is not there. */

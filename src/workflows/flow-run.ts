@@ -16,7 +16,7 @@ import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.t
 import type { Activities, CallFailure } from '../activities/contract.ts'
 import { Recorder } from './recorder.ts'
 
-export interface FlowRunInput {
+interface FlowRunInput {
   readonly execution_id: string
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   readonly ir: FlowIR

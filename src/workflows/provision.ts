@@ -1,7 +1,8 @@
 /** Provisioning as a durable workflow: named steps in order; if one cannot be done, the record says so. */
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
-import type { Activities, ProvisionInput } from '../activities/contract.ts'
+import type { Activities } from '../activities/contract.ts'
+import type { ProvisionInput } from '../core/work.ts'
 
 const QUEUE = 'tenon-provisioning'
 

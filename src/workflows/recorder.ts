@@ -2,7 +2,7 @@
 
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
-import type { RunUpdate, StepUpdate } from '../activities/contract.ts'
+import type { RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = { started: 'running', completed: 'completed', faulted: 'faulted', skipped: 'skipped' } as const
 

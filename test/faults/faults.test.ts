@@ -5,15 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Started, startPlatform } from '../support/start.ts'
-import {
-  aRoom,
-  call as callAt,
-  eventually,
-  operator,
-  type Reply,
-  type Room,
-  unique,
-} from '../support/tenants.ts'
+import { aRoom, call as callAt, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
 
 let dir: string
 let started: Started
@@ -90,21 +82,40 @@ test('the worker is killed again and again under twenty runs: twenty documents, 
   expect(names.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `Hello, N${n}!`).sort())
 }, 150_000)
 
-test('Temporal dies: 503 with Retry-After, data routes go on; it comes back and so do flows', async () => {
-  kill9('temporal')
-  const reply = await call('POST', '/v1/tenants', {
-    as: room.operator,
-    body: { name: 'X', slug: unique('x') },
+/** A server that hangs is worse than one that is gone: its port still answers. */
+async function whileFrozen(name: string, work: () => Promise<void>): Promise<void> {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGSTOP')
+  try {
+    await work()
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+}
+
+const makeTenant = (headers: Record<string, string> = {}) =>
+  call('POST', '/v1/tenants', { as: room.operator, body: { name: 'X', slug: unique('x') }, headers })
+
+test('Temporal hangs: 503 with Retry-After, data routes go on, foreign ids are 404 without asking it', async () => {
+  const path = (flow: string) => `${room.flows}/definitions/${flow}/executions`
+  await whileFrozen('temporal', async () => {
+    const [tenant, foreign, mine, read] = await Promise.all([
+      makeTenant(),
+      call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: room.operator, body: {} }),
+      call('POST', path('hello'), { as: room.operator, body: {} }),
+      call('GET', '/v1/collections/greetings/documents', { as: room.service }),
+    ])
+    expect([tenant.status, tenant.body.code]).toEqual([503, 'dependency_unavailable'])
+    expect(Number(tenant.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect([foreign.status, mine.status, read.status]).toEqual([404, 503, 200])
   })
-  expect([reply.status, reply.body.code]).toEqual([503, 'dependency_unavailable'])
-  expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0)
-  expect((await call('GET', '/v1/collections/greetings/documents', { as: room.service })).status).toBe(200)
+}, 60_000)
+
+test('Temporal dies and comes back: so do provisioning and flows', async () => {
+  kill9('temporal')
   const back = await eventually(async () => {
-    const tried = await call('POST', '/v1/tenants', {
-      as: room.operator,
-      body: { name: 'X', slug: unique('x') },
-      headers: { prefer: 'wait=20' },
-    })
+    const tried = await makeTenant({ prefer: 'wait=20' })
     expect([201, 202, 503]).toContain(tried.status)
     return tried.status === 201 ? tried : undefined
   }, 90_000)
@@ -124,16 +135,3 @@ test('PostgreSQL dies: 503, never 500, and it heals by itself', async () => {
   const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', { as: room.service })
   expect(stored.body.data.length).toBe(21)
 }, 90_000)
-
-test('an id of another tenant is answered without asking Temporal', async () => {
-  kill9('temporal')
-  const other = await operator(started.running)
-  expect(other).toBeDefined()
-  const foreign = `${room.flows}/definitions/flow_01m7ygfq8we2wv190wsbdsy9t4/executions`
-  const missing = await call('POST', foreign, { as: room.operator, body: {} })
-  const mine = await call('POST', `${room.flows}/definitions/hello/executions`, {
-    as: room.operator,
-    body: {},
-  })
-  expect([missing.status, mine.status]).toEqual([404, 503])
-}, 60_000)

@@ -1,4 +1,6 @@
-/** Runs every flow of the corpus and of the examples on fake effects: output, calls, waits and order of steps. */
+/**
+ * Runs every flow of the corpus and of the examples on fake effects: output, calls, waits and order of steps.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -74,7 +76,9 @@ test('the order example reviews what is large', async () => {
   })
 })
 
-/** Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. */
+/**
+ * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim.
+ */
 const readme = read(new URL('../../flows-dsl/', import.meta.url), 'README.md')
 const blocks = [...readme.matchAll(/```yaml\n(document:[\s\S]*?)```/g)].map(([, block]) => block ?? '')
 const claims = blocks.flatMap((block) =>

@@ -13,7 +13,7 @@ export const CATALOGUE: Catalogue = {
 }
 
 /** What a call answers: a value, the next of a list of values (`next`), or an error (`fails`). */
-export type Answers = Readonly<Record<string, Json>>
+type Answers = Readonly<Record<string, Json>>
 
 /** One case: what goes in, what the world answers, what must come out and which tasks are entered. */
 export interface Case {

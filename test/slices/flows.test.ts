@@ -276,7 +276,7 @@ describe('tasks', () => {
     async (url) => {
       const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
       const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
-      expect(body).toMatchObject({ valid: false, faults: [{ line: 10 }] })
+      expect(body).toMatchObject({ valid: false, faults: [{ line: 9 }] })
       const hidden = flow(
         `hidden-${Buffer.from(url).toString('hex')}`,
         "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",

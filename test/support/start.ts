@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
-import { launch } from '../../src/cli/launch.ts'
+import { launch } from '../../src/cli/host/launch.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type Stack, startStack } from '../../stack/start.ts'
 

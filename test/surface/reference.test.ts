@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { referenceFiles } from '../../src/cli/reference.ts'
+import { referenceFiles } from '../../src/cli/host/reference.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
 import { call } from '../support/tenants.ts'
 

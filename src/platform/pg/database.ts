@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import { Batch, type Row } from './batch.ts'
 import { type Sql, sql } from './sql.ts'
 
-export type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator'
+type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
 export interface Mandate {

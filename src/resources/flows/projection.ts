@@ -1,7 +1,7 @@
 /** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
 
-import type { RunUpdate } from '../../activities/contract.ts'
 import { notFound } from '../../core/problem.ts'
+import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 

@@ -273,6 +273,10 @@ describe('bombs answer with a fault', () => {
   })
 })
 
+test('a source of nothing but errors is given up after 20 of them', () => {
+  expect(faultsOf(`[${','.repeat(1_000)}`)).toHaveLength(20)
+})
+
 describe('no text makes it throw', () => {
   const good = `${HEAD}do:
   - a: { if: .x, input: { from: .y }, set: { b: '\${ .c + 1 }' }, output: { as: .b }, then: c }

@@ -1,4 +1,7 @@
-/** Running: identities of steps, what faults a flow and what passes through, what variables say, endless loops. */
+/**
+ * Running: identities of steps, what faults a flow and what passes through, what variables say, endless
+ * loops.
+ */
 
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
@@ -149,6 +152,16 @@ test('data that grows in a loop ends the flow, not the worker', async () => {
     expect(result).toMatchObject({ status: 'faulted', error: { type: ERRORS.expression.type } })
     expect(performance.now() - start).toBeLessThan(5_000)
   }
+})
+
+test('a value put together of many large ones is bounded as a whole', async () => {
+  const fields = Array.from({ length: 12 }, (_, i) => `f${i}: '\${ .v }'`).join(', ')
+  const { result } = await trace(`${HEAD}do: [{ a: { set: { ${fields} } } }]`, {
+    input: { v: 'x'.repeat(100_000) },
+  })
+  expect(result).toMatchObject({
+    error: { detail: expect.stringMatching(/larger than/), instance: '/do/0/a' },
+  })
 })
 
 test('evaluation between two effects is bounded, and an effect gives the budget back', async () => {

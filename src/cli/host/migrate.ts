@@ -1,8 +1,8 @@
 /** `tenon migrate`: for installations whose servers run elsewhere; `tenon up` does it by itself. */
 
-import { migrate } from '../platform/pg/migrate.ts'
-import { DERIVED, deriveSecret } from '../platform/secrets.ts'
-import { need } from './settings.ts'
+import { migrate } from '../../platform/pg/migrate.ts'
+import { DERIVED, deriveSecret } from '../../platform/secrets.ts'
+import { need } from '../settings.ts'
 
 /** Reads DATABASE_URL and TENON_APP_PASSWORD, or derives the latter from TENON_MASTER_KEY. @returns the exit code */
 export async function migrateFromEnvironment(): Promise<number> {

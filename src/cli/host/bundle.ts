@@ -5,7 +5,7 @@ import { access, copyFile, mkdir, readdir, readFile, rename, writeFile } from 'n
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const BUNDLES = join(ROOT, 'node_modules/.cache/tenon')
 /** What the bundle is made of; a change in any file makes a new one. */
 const BUNDLE_SOURCES = ['src/workflows', 'src/core', 'src/activities', 'flows-dsl', 'package-lock.json']
@@ -29,7 +29,7 @@ async function find(): Promise<string> {
 }
 
 async function build(path: string): Promise<void> {
-  const { buildBundle } = await import('../activities/bundle.ts')
+  const { buildBundle } = await import('../../activities/bundle.ts')
   const code = await buildBundle()
   await mkdir(BUNDLES, { recursive: true })
   const draft = `${path}.${process.pid}`

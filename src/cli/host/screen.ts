@@ -1,8 +1,8 @@
 /** What `tenon up` shows: a line per thing that happens, then one table with everything a newcomer needs. */
 
-import type { ProgressEvent, Stack } from '../../stack/start.ts'
-import type { SupervisorEvent } from '../../stack/supervise.ts'
-import type { Demo } from './demo.ts'
+import type { ProgressEvent, Stack } from '../../../stack/start.ts'
+import type { SupervisorEvent } from '../../../stack/supervise.ts'
+import type { Demo } from '../demo.ts'
 import type { Launched } from './launch.ts'
 
 const QUIET_MS = 2_000

@@ -4,12 +4,12 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Stack } from '../../stack/start.ts'
-import { migrate } from '../platform/pg/migrate.ts'
-import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../platform/secrets.ts'
+import type { Stack } from '../../../stack/start.ts'
+import { migrate } from '../../platform/pg/migrate.ts'
+import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../platform/secrets.ts'
 import { bundlePath } from './bundle.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
 export interface Launch {
   readonly stack: Stack

@@ -3,8 +3,8 @@
 import { connect } from 'node:net'
 import { resolve } from 'node:path'
 import { Client } from 'pg'
-import { findRunning } from '../../stack/start.ts'
-import { readSettings, type Settings } from './settings.ts'
+import { findRunning } from '../../../stack/start.ts'
+import { readSettings, type Settings } from '../settings.ts'
 
 interface Finding {
   readonly name: string

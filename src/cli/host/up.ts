@@ -3,13 +3,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { Ports } from '../../stack/ports.ts'
-import { findRunning, type Stack, startStack } from '../../stack/start.ts'
+import { Ports } from '../../../stack/ports.ts'
+import { findRunning, type Stack, startStack } from '../../../stack/start.ts'
+import { type Demo, makeDemo } from '../demo.ts'
+import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { bundlePath } from './bundle.ts'
-import { type Demo, makeDemo } from './demo.ts'
 import { type Launched, launch, masterKeyOf } from './launch.ts'
 import { Screen } from './screen.ts'
-import { readEnvFile, type Settings, writeEnvFile } from './settings.ts'
 
 export interface UpOptions {
   readonly once?: boolean

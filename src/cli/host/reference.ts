@@ -1,13 +1,13 @@
 /** Writes docs/reference from the code, or checks that it is what the code says. */
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { openApi } from '../api/openapi.ts'
-import type { AnyOperation } from '../core/operation.ts'
-import { PROBLEMS } from '../core/problem.ts'
-import { describeConfig } from '../platform/config.ts'
-import { OPERATIONS } from '../resources/index.ts'
+import { openApi } from '../../api/openapi.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { PROBLEMS } from '../../core/problem.ts'
+import { describeConfig } from '../../platform/config.ts'
+import { OPERATIONS } from '../../resources/index.ts'
 
-const FOLDER = new URL('../../docs/reference/', import.meta.url)
+const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
 /** File name → content: everything that is derived. */
 export function referenceFiles(): Readonly<Record<string, string>> {

@@ -1,0 +1,37 @@
+/** What durable work is told and tells: plain shapes that travel between resources, workflows and activities. */
+
+import type { TenantRef } from './tenant.ts'
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
+
+/** A provisioning: what is made, and through which named steps. */
+export interface ProvisionInput {
+  readonly operation_id: string
+  readonly kind: 'tenant' | 'workspace'
+  readonly target: TenantRef
+  readonly steps: readonly string[]
+}
+
+/** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
+export interface StepUpdate {
+  readonly seq: number
+  readonly name: string
+  readonly kind: string
+  readonly pointer: string
+  readonly iteration: number
+  readonly summary: string
+  readonly status: 'running' | 'completed' | 'faulted' | 'skipped'
+  readonly error?: Json
+  readonly started_at: string
+  readonly ended_at?: string
+}
+
+/** What has changed of a run since the update before. */
+export interface RunUpdate {
+  readonly execution_id: string
+  readonly status: 'running' | 'waiting' | 'cancelled' | 'faulted' | 'completed'
+  readonly steps: readonly StepUpdate[]
+  readonly output?: Json
+  readonly error?: Json
+  readonly ended_at?: string
+}
