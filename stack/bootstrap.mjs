@@ -2,6 +2,7 @@
 /** The door of every command: makes a bare checkout able to run it, then hands over. Node's own modules only. */
 
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { chdir } from 'node:process'
 import { runChecks } from './check.mjs'
 import { fetchBinaries, InstallFailed, installPackages, linkCommand } from './install.mjs'
@@ -91,18 +92,39 @@ async function handOver(program, env) {
 }
 
 /**
- * npm that is killed takes nobody with it: its child gets another parent. Without npm that is no reason to end,
- * since a script may have put us into the background.
+ * npm that is killed takes nobody with it: its child, which may be a shell around us, gets another parent.
+ * Without npm that is no reason to end, since a script may have put us into the background.
  * @param {() => void} end
  */
 function endWithNpm(end) {
   if (process.env['npm_lifecycle_event'] === undefined) return
-  const parent = process.ppid
-  setInterval(() => process.ppid !== parent && end(), 1_000).unref()
+  const shell = process.ppid
+  const npm = isShell(shell) ? parentOf(shell) : undefined
+  setInterval(() => (process.ppid !== shell || (npm && parentOf(shell) !== npm)) && end(), 1_000).unref()
+}
+
+/** @param {number} pid */
+function isShell(pid) {
+  return /\((ba|da|a)?sh\)/.test(statOf(pid))
+}
+
+/** @param {number} pid */
+function parentOf(pid) {
+  return /\) \S (\d+)/.exec(statOf(pid))?.[1]
+}
+
+/** @param {number} pid */
+function statOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+  } catch {
+    return ''
+  }
 }
 
 /** @param {string} message */
 function fail(message) {
   say(message)
-  process.exitCode = 1
+  // A download may still be under way.
+  process.exit(1)
 }

@@ -45,19 +45,16 @@ export async function installPackages() {
 /** Fetches the servers' programs meanwhile. What cannot be had is told by the stack, which knows if it is needed. */
 export async function fetchBinaries() {
   const needed = SERVERS.filter((name) => !process.env[BINARIES[name].instead])
-  await Promise.all(
+  await Promise.allSettled(
     needed.map(async (name) => {
       /** @type {(title: string) => void} */
       let begin = () => {}
       const begun = new Promise((resolve) => {
         begin = resolve
       })
-      const had = binary(name, { onFetch: begin }).then(
-        () => undefined,
-        () => undefined,
-      )
-      const title = await Promise.race([begun, had])
-      if (title !== undefined) await step(`fetching ${title}`, () => had)
+      const had = binary(name, { onFetch: begin })
+      const fetching = await Promise.race([begun, had.then(() => undefined)])
+      if (fetching !== undefined) await step(`fetching ${fetching}`, () => had)
     }),
   )
 }
@@ -134,7 +131,8 @@ function npmCi() {
  */
 function complaint(error, stderr) {
   if (error.code === 'ENOENT') return 'npm is not there'
-  const lines = stderr.split('\n').filter((line) => /npm (error|ERR!)/.test(line))
-  const line = lines.find((text) => !/ code /.test(text)) ?? lines[0] ?? error.message
-  return line.replace(/^npm (error|ERR!)\s*/, '').slice(0, 200)
+  const lines = stderr.split('\n').flatMap((line) => /^npm (?:error|ERR!)\s+(.*)/.exec(line)?.[1] ?? [])
+  const line =
+    lines.find((text) => !/^(code|syscall|errno|address|port)\b/.test(text)) ?? lines[0] ?? error.message
+  return line.slice(0, 200)
 }

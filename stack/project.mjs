@@ -31,6 +31,9 @@ export async function step(what, work) {
     const result = await work()
     say(`tenon: ${what}: done in ${seconds()} s`)
     return result
+  } catch (error) {
+    say(`tenon: ${what}: failed after ${seconds()} s`)
+    throw error
   } finally {
     clearInterval(timer)
   }

@@ -150,7 +150,11 @@ async function startServers(shared: Shared, started: Started[], options: StackOp
   try {
     await Promise.race([Promise.all(starts), aborted(signal)])
   } catch {
-    await Promise.race([Promise.allSettled(starts), delay(GRACE_MS), aborted(signal).catch(() => {})])
+    await Promise.race([
+      Promise.allSettled(starts),
+      delay(GRACE_MS, undefined, { ref: false }),
+      aborted(signal).catch(() => {}),
+    ])
     const failures = await failuresSoFar(starts)
     abort.abort()
     await shared.supervisor.stop()

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,6 +17,8 @@ import { findRunning, type Stack, StackRunning, startStack } from '../../stack/s
 import { eventually, isDead, withoutServers } from './support.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tenon-stack-'))
+// PostgreSQL, which is not root, has to pass through; else it goes to a folder that stays.
+chmodSync(dir, 0o711)
 let stack: Stack
 let owner: ChildProcess
 
