@@ -27,10 +27,13 @@ export interface Started {
 }
 
 /** @param options `lasting`: servers that keep their data when they crash, as `npm start` has them */
-export async function startPlatform(dir: string, options: { lasting?: boolean } = {}): Promise<Started> {
+export async function startPlatform(
+  dir: string,
+  options: { lasting?: boolean; masterKey?: string } = {},
+): Promise<Started> {
   const stack = await startStack({ dir, ephemeral: !options.lasting, env: process.env, onProgress: () => {} })
   try {
-    const masterKey = randomBytes(32).toString('base64')
+    const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
     const echoPorts = await closedPorts(4)
     const launched = await launch({
       stack,

@@ -1,0 +1,13 @@
+/** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
+
+import { smoke } from './smoke.ts'
+
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke }
+
+const name = process.argv[2] ?? ''
+const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined
+if (bench === undefined) {
+  process.stderr.write(`npm run bench -- ${Object.keys(BENCHES).join(' | ')}\n`)
+  process.exit(1)
+}
+await bench()

@@ -1,0 +1,153 @@
+/** Start-up cold and warm, one request, one flow: each against a baseline of the same run. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Agent, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Pool } from 'pg'
+import { ApiClient, fetchToken } from '../src/cli/client.ts'
+import { type Running, type Started, startPlatform } from '../test/support/start.ts'
+import { interleaved, print, throughput } from './measure.ts'
+
+const ROUNDS = 400
+const FLOW_ROUNDS = 30
+const LANES = 16
+const LANE_MS = 3_000
+
+/** Prints everything; takes about a minute. */
+export async function smoke(): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
+  try {
+    const cold = await timed(() => startPlatform(dir, { lasting: true }))
+    await cold.started.stop()
+    const warm = await timed(() =>
+      startPlatform(dir, { lasting: true, masterKey: cold.started.running.masterKey }),
+    )
+    print('start-up', 's', '× cold')
+    print('cold: empty data, programs cached', cold.ms / 1_000, '1.00')
+    print('warm: the same data again', warm.ms / 1_000, warm.ms / cold.ms)
+    try {
+      await requests(warm.started.running)
+      await flows(warm.started.running)
+    } finally {
+      await warm.started.stop()
+    }
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function timed(start: () => Promise<Started>): Promise<{ started: Started; ms: number }> {
+  const startedMs = performance.now()
+  return { started: await start(), ms: performance.now() - startedMs }
+}
+
+interface Room {
+  readonly admin: ApiClient
+  readonly workspaceId: string
+  readonly apikey: string
+}
+
+async function aRoom({ url, clientId, clientSecret }: Running): Promise<Room> {
+  const admin = new ApiClient(url, {
+    authorization: `Bearer ${await fetchToken(url, clientId, clientSecret)}`,
+  })
+  const slug = `bench-${Date.now()}`
+  const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
+  const body = { tenant_id: tenant.id, name: 'Bench', slug }
+  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', body, 30)
+  const { key } = await admin.post<{ key: string }>('/v1/api-keys', {
+    workspace_id,
+    kind: 'service',
+    name: 'bench',
+  })
+  return { admin, workspaceId: workspace_id, apikey: key }
+}
+
+async function requests(running: Running): Promise<void> {
+  const { apikey } = await aRoom(running)
+  const send = sender(running.url, apikey)
+  const made = JSON.parse(await send('POST', '/v1/collections/bench/documents', '{"n":1}')) as { id: string }
+  const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
+  const one = `/v1/collections/bench/documents/${made.id}`
+  const query = { name: 'get', text: 'select data from tenon.documents where id = $1', values: [made.id] }
+  const works = {
+    'plain SQL, no RLS, no HTTP': () => pool.query(query),
+    'GET /healthz': () => send('GET', '/healthz'),
+    'GET document': () => send('GET', one),
+    'POST document': () => send('POST', '/v1/collections/bench/documents', '{"n":1}'),
+    'PUT document': () => send('PUT', one, '{"n":2}'),
+    'GET list of 50': () => send('GET', '/v1/collections/bench/documents'),
+  }
+  const figures = await interleaved(ROUNDS, works)
+  print('\nrequest, one at a time', 'p50 ms', 'p99 ms', '× healthz')
+  const base = figures['GET /healthz'].p50Ms
+  for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / base)
+  print(`\nrequest, ${LANES} at once`, 'per s', '× healthz')
+  const health = await throughput(LANES, LANE_MS, works['GET /healthz'])
+  print('GET /healthz', health, '1.00')
+  for (const name of ['GET document', 'POST document'] as const) {
+    const rate = await throughput(LANES, LANE_MS, works[name])
+    print(name, rate, rate / health)
+  }
+  await pool.end()
+}
+
+/** Keep-alive and little else: the generator shares the cores with what it measures. */
+function sender(
+  url: string,
+  apikey: string,
+): (method: string, path: string, body?: string) => Promise<string> {
+  const agent = new Agent({ keepAlive: true, maxSockets: LANES })
+  const { hostname, port } = new URL(url)
+  return (method, path, body) =>
+    new Promise((resolve, reject) => {
+      const headers = { apikey, ...(body !== undefined && { 'content-type': 'application/json' }) }
+      const sent = request({ agent, hostname, port, method, path, headers }, (response) => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+        })
+        response.on('end', () =>
+          response.statusCode === 200 || response.statusCode === 201
+            ? resolve(text)
+            : reject(new Error(text)),
+        )
+      })
+      sent.on('error', reject)
+      sent.end(body)
+    })
+}
+
+const flowOf = (name: string, tasks: readonly string[]) =>
+  [`document: { dsl: '1.0.3', namespace: bench, name: ${name}, version: '1.0.0' }`, 'do:', ...tasks].join(
+    '\n',
+  )
+
+const SET = (n: number) => `- set${n}: { set: { n: ${n} } }`
+const CREATE = (n: number) =>
+  `- make${n}: { call: collection.create, with: { name: bench, document: { n: ${n} } } }`
+
+async function flows(running: Running): Promise<void> {
+  const { admin, workspaceId } = await aRoom(running)
+  const base = `/v1/flows/workspaces/${workspaceId}`
+  const publish = async (name: string, tasks: string[]) => {
+    const { id } = await admin.post<{ id: string }>(`${base}/definitions`, flowOf(name, tasks))
+    await admin.post(`${base}/definitions/${id}/versions`, {})
+    return () => admin.post(`${base}/definitions/${id}/executions`, { input: {} }, 30)
+  }
+  const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
+  const works = {
+    'one set': await publish('one', [SET(0)]),
+    'ten sets': await publish('ten', numbers(10).map(SET)),
+    'one collection.create': await publish('create', [CREATE(0)]),
+    'three collection.create': await publish('three', numbers(3).map(CREATE)),
+  }
+  const figures = await interleaved(FLOW_ROUNDS, works)
+  print('\nflow, from POST to its output', 'p50 ms', 'p99 ms', '× one set')
+  for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) {
+    print(name, p50Ms, p99Ms, p50Ms / figures['one set'].p50Ms)
+  }
+  const rate = await throughput(LANES, LANE_MS * 2, works['three collection.create'])
+  print(`three creates, ${LANES} at once`, `${rate.toFixed(1)} per s`)
+}
