@@ -9,8 +9,8 @@ COPY tsconfig.json ./
 COPY flows-dsl ./flows-dsl
 COPY stack ./stack
 COPY src ./src
-RUN node --import tsx src/cli/main.ts bundle /app/workflows.js
-ENV TENON_WORKFLOW_BUNDLE=/app/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
+RUN node --import tsx src/cli/main.ts build /app/dist
+ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
 USER node
 EXPOSE 8787
-CMD ["node", "--import", "tsx", "src/api/main.ts"]
+CMD ["node", "dist/api.mjs"]

@@ -41,9 +41,9 @@ program
   .action(verb(async () => (await import('./demo.ts')).printDemo()))
 
 program
-  .command('bundle <file>', { hidden: true })
-  .description('write the workflow bundle, for an image')
-  .action(verb(async (file) => (await import('./host/bundle.ts')).copyBundle(file)))
+  .command('build <folder>', { hidden: true })
+  .description('write the packed processes and the workflow bundle, for an image')
+  .action(verb(async (folder) => (await import('./host/build.ts')).exportBuild(folder)))
 
 program
   .command('doctor')

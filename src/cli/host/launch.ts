@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { Stack } from '../../../stack/start.ts'
 import { migrate } from '../../platform/pg/migrate.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../platform/secrets.ts'
-import { bundlePath } from './bundle.ts'
+import { currentBuild } from './build.ts'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -31,9 +31,9 @@ export interface Launched {
 /** Starts the processes under the stack's supervisor. Returns when the API answers and its servers do too. */
 export async function launch(options: Launch): Promise<Launched> {
   const { stack, port, masterKey } = options
-  const [{ appUrl }, bundle] = await Promise.all([
+  const [{ appUrl }, build] = await Promise.all([
     migrate(stack.env['DATABASE_URL'] ?? '', deriveSecret(masterKey, DERIVED.appPassword)),
-    bundlePath(),
+    currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env
   const env = {
@@ -41,15 +41,15 @@ export async function launch(options: Launch): Promise<Launched> {
     DATABASE_APP_URL: appUrl,
     TENON_MASTER_KEY: masterKey,
     TENON_PORT: String(port),
-    TENON_WORKFLOW_BUNDLE: bundle,
+    TENON_WORKFLOW_BUNDLE: build.workflows,
     NODE_ENV: 'production',
     AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
   await Promise.all([
-    runProcess(options, 'worker', 'src/activities/main.ts', env, async () => {}),
-    runProcess(options, 'api', 'src/api/main.ts', env, () => answers(`${url}/readyz`)),
+    runProcess(options, 'worker', build.worker, env, async () => {}),
+    runProcess(options, 'api', build.api, env, () => answers(`${url}/readyz`)),
   ])
   return {
     url,
@@ -69,7 +69,7 @@ function runProcess(
   return stack.supervisor.run({
     name,
     command: process.execPath,
-    args: ['--import', 'tsx', main],
+    args: ['--enable-source-maps', main],
     cwd: ROOT,
     env,
     logFile: join(dir, 'logs', `${name}.log`),

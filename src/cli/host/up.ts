@@ -7,7 +7,7 @@ import { Ports } from '../../../stack/ports.ts'
 import { findRunning, type Stack, startStack } from '../../../stack/start.ts'
 import { type Demo, makeDemo } from '../demo.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
-import { bundlePath } from './bundle.ts'
+import { currentBuild } from './build.ts'
 import { type Launched, launch, masterKeyOf } from './launch.ts'
 import { Screen } from './screen.ts'
 
@@ -25,8 +25,8 @@ export async function up(options: UpOptions): Promise<number> {
   if (running !== undefined) return already(running.pid, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
-  const bundle = bundlePath()
-  bundle.catch(() => {})
+  // Made while the servers start; whether it could be, launch will say.
+  currentBuild().catch(() => {})
   try {
     stack = await startStack({
       dir,
