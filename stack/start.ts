@@ -28,6 +28,8 @@ export interface StackOptions {
   /** Data folder; of an ephemeral stack, the folder for its own temporary one. */
   readonly dir: string
   readonly ephemeral: boolean
+  /** Any free ports instead of the preferred or remembered ones; an ephemeral stack has them anyway. */
+  readonly anyPorts?: boolean
   readonly env: NodeJS.ProcessEnv
   readonly onProgress: (event: ProgressEvent) => void
   /** What happens to servers, and to what else the supervisor runs, afterwards. */
@@ -104,7 +106,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
   await previousIsGone(before)
   const supervisor = new Supervisor({ onEvent: options.onEvent })
   const reaper = supervisor.reaper()
-  const ports = new Ports({ remembered: before.ports, any: options.ephemeral })
+  const ports = new Ports({ remembered: before.ports, any: options.anyPorts ?? options.ephemeral })
   const state = (running?: StackState['running']): StackState => ({
     ports: ports.taken(),
     ...(reaper !== undefined && { reaper }),

@@ -37,7 +37,7 @@ test('files have at most 400 lines, 250 in the product', () => {
 test('a file opens with one sentence on what it knows', () => {
   const silent = all.filter(
     ({ lines }) =>
-      !/^(\/\*\*|\/\/) ?\S/.test(lines[0]?.startsWith('#!') ? (lines[1] ?? '') : (lines[0] ?? '')),
+      !/^(\/\*\*|\/\/)(\n \*)? ?\S/.test(lines.slice(lines[0]?.startsWith('#!') ? 1 : 0).join('\n')),
   )
   expect(silent.map(({ name }) => name)).toEqual([])
 })

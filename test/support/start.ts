@@ -1,6 +1,7 @@
 /** Starts real servers and a platform over them, as `npm start` does, for tests and benchmarks. */
 
 import { randomBytes } from 'node:crypto'
+import { chmod } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { launch } from '../../src/cli/host/launch.ts'
 import { Ports } from '../../stack/ports.ts'
@@ -31,7 +32,15 @@ export async function startPlatform(
   dir: string,
   options: { lasting?: boolean; masterKey?: string } = {},
 ): Promise<Started> {
-  const stack = await startStack({ dir, ephemeral: !options.lasting, env: process.env, onProgress: () => {} })
+  // As root, PostgreSQL is another user, who has to pass through.
+  await chmod(dir, 0o711)
+  const stack = await startStack({
+    dir,
+    ephemeral: !options.lasting,
+    anyPorts: true,
+    env: process.env,
+    onProgress: () => {},
+  })
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
     const echoPorts = await closedPorts(4)
