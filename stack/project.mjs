@@ -15,8 +15,13 @@ export function say(line) {
   process.stderr.write(`${line}\n`)
 }
 
+/** Steps under way, and when each began. @type {Map<string, number>} */
+const underWay = new Map()
+/** @type {NodeJS.Timeout | undefined} */
+let ticker
+
 /**
- * Does a step, telling of it again every two seconds.
+ * Does a step. While any lasts, one line every two seconds tells of all of them.
  * @template T
  * @param {string} what
  * @param {() => Promise<T>} work
@@ -24,17 +29,30 @@ export function say(line) {
  */
 export async function step(what, work) {
   const startedAt = Date.now()
-  const seconds = () => Math.round((Date.now() - startedAt) / 1000)
+  underWay.set(what, startedAt)
+  ticker ??= setInterval(tick, NEVER_SILENT_MS)
   say(`tenon: ${what} …`)
-  const timer = setInterval(() => say(`tenon: ${what} … ${seconds()} s`), NEVER_SILENT_MS)
   try {
     const result = await work()
-    say(`tenon: ${what}: done in ${seconds()} s`)
+    say(`tenon: ${what}: done in ${seconds(startedAt)}`)
     return result
   } catch (error) {
-    say(`tenon: ${what}: failed after ${seconds()} s`)
+    say(`tenon: ${what}: failed after ${seconds(startedAt)}`)
     throw error
   } finally {
-    clearInterval(timer)
+    underWay.delete(what)
+    if (underWay.size === 0) {
+      clearInterval(ticker)
+      ticker = undefined
+    }
   }
+}
+
+function tick() {
+  say(`tenon: … ${[...underWay].map(([what, startedAt]) => `${what} ${seconds(startedAt)}`).join(', ')}`)
+}
+
+/** @param {number} startedAt */
+function seconds(startedAt) {
+  return `${Math.round((Date.now() - startedAt) / 1000)} s`
 }

@@ -85,10 +85,10 @@ async function start(context: StartContext): Promise<Started> {
   }
 }
 
-/** `temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)` → ` (CLI 1.9.1, UI 2.54.1)` */
+/** `temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)` → `, UI 2.54.1` */
 function parseVersions(text: string): string {
-  const match = /version (\S+) .*UI ([^),\s]+)/.exec(text)
-  return match === null ? '' : ` (CLI ${match[1]}, UI ${match[2]})`
+  const match = /version \S+ .*UI ([^),\s]+)/.exec(text)
+  return match === null ? '' : `, UI ${match[1]}`
 }
 
 /** Asks for the namespace and the version, and adds search attributes to a server that we did not start. */

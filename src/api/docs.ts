@@ -20,5 +20,12 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
     mode: 'static',
     specification: { document: document as never },
   })
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    theme: {
+      title: 'Tenon API',
+      css: [{ filename: 'tenon.css', content: '.swagger-ui .topbar { display: none }' }],
+    },
+  })
 }

@@ -3,7 +3,6 @@
 import type { ProgressEvent, Stack } from '../../../stack/start.ts'
 import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import type { Demo } from '../demo.ts'
-import type { Launched } from './launch.ts'
 
 const QUIET_MS = 2_000
 const TITLE_CHARS = 14
@@ -37,24 +36,24 @@ export class Screen {
     if (type === 'ready' && this.#down.delete(name)) this.line(`  ✓ ${name} is back`)
   }
 
-  table(stack: Stack, launched: Launched, demo: Demo): void {
+  table(stack: Pick<Stack, 'servers' | 'env'>, url: string, demo: Demo): void {
     this.#hush()
     const { execution, flow, version } = demo
     this.line(`\nFlow ${flow} v${version}: ${execution.status}`)
     this.line(indent(JSON.stringify(execution.output ?? execution.error, null, 2)))
     this.line('\nServers')
     for (const { title, version: running, address, origin } of stack.servers) {
-      this.line(`  ${title.padEnd(TITLE_CHARS)} ${running.padEnd(22)} ${address.padEnd(34)} ${origin}`)
+      this.line(`  ${title.padEnd(TITLE_CHARS)} ${running.padEnd(20)} ${address.padEnd(18)} ${origin}`)
     }
     this.line('\nPlatform')
-    this.#row('API', launched.url)
-    this.#row('OpenAPI page', `${launched.url}/docs`)
+    this.#row('API', url)
+    this.#row('OpenAPI page', `${url}/docs`)
     this.#row('Temporal UI', stack.env['TEMPORAL_UI_URL'] ?? '(set TEMPORAL_UI_URL)')
     if (execution.temporal_url) this.#row('this run', execution.temporal_url)
     this.#row('tenant', demo.tenantId)
     this.#row('workspace', demo.workspaceId)
     this.#keys(demo)
-    this.#story(launched.url, demo)
+    this.#story(url, demo)
     this.line(`\nReady in ${seconds(performance.now() - this.#startedMs)}`)
   }
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Ports } from '../../../stack/ports.ts'
-import { findRunning, type Stack, startStack } from '../../../stack/start.ts'
+import { findRunning, type RunningStack, type Stack, startStack } from '../../../stack/start.ts'
 import { type Demo, makeDemo } from '../demo.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
@@ -22,7 +22,7 @@ export async function up(options: UpOptions): Promise<number> {
   const screen = new Screen()
   const dir = options.ephemeral ? await mkdtemp(join(tmpdir(), 'tenon-')) : resolve('.tenon')
   const running = options.ephemeral ? undefined : findRunning(dir)
-  if (running !== undefined) return already(running.pid, screen)
+  if (running !== undefined) return already(running, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
   // Made while the servers start; whether it could be, launch will say.
@@ -39,7 +39,7 @@ export async function up(options: UpOptions): Promise<number> {
     const known = options.ephemeral ? {} : await readEnvFile()
     const { demo, launched } = await start(stack, dir, options, known, screen)
     if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))
-    screen.table(stack, launched, demo)
+    screen.table(stack, launched.url, demo)
     if (options.once) return demo.execution.status === 'completed' ? 0 : 1
     screen.serving()
     await aborted(stopping)
@@ -82,14 +82,20 @@ function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
   }
 }
 
-/** A second start finds the first and says where it is. */
-async function already(pid: number, screen: Screen): Promise<number> {
+/** A second start finds the first, runs the flow there and shows the same table. */
+async function already(running: RunningStack, screen: Screen): Promise<number> {
   const known = await readEnvFile()
-  screen.line(
-    `Tenon is running already (process ${pid}) at ${known['TENON_URL'] ?? 'an address not saved yet'}.`,
-  )
-  screen.line('Stop it with Ctrl-C there, or try one of your own beside it: npm start -- --ephemeral')
-  return 0
+  const { TENON_URL: url, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret } = known
+  screen.line(`Tenon is running already, as process ${running.pid}; stop it with Ctrl-C there.`)
+  if (!running.ready || !url || !clientId || !clientSecret) {
+    screen.line(
+      'It is still starting: try again in a moment, or start one beside it: npm start -- --ephemeral',
+    )
+    return 1
+  }
+  const demo = await makeDemo({ url, clientId, clientSecret }, known, (line) => screen.step(line))
+  screen.table(running, url, demo)
+  return demo.execution.status === 'completed' ? 0 : 1
 }
 
 /** Aborts at the first Ctrl-C or TERM. A second one ends the process at once; the reaper then ends the servers. */
