@@ -63,6 +63,7 @@ function effects(recorder: Recorder): Effects {
     },
     call: async (request) => {
       describe(request.step)
+      if (!isSlow(request)) return call(request)
       const [, output] = await Promise.all([recorder.flush('running'), call(request)])
       return output
     },
@@ -78,13 +79,18 @@ function describe(step: StepRef): void {
   setCurrentDetails(`Now at \`${step.pointer}\`: ${step.summary}`)
 }
 
+/** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
+function isSlow(request: CallRequest): boolean {
+  return request.function === 'http'
+}
+
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
 async function call(request: CallRequest): Promise<Json> {
   const { step } = request
   const options = { summary: step.summary, activityId: `${step.pointer}#${step.iteration}`, retry: RETRY }
   const sent = { function: request.function, arguments: request.arguments }
   try {
-    if (request.function !== 'http') {
+    if (!isSlow(request)) {
       return await proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
     }
     return await httpCalls(request, options).callHttp(sent)
