@@ -20,6 +20,7 @@ export class Objects {
       forcePathStyle: true,
       requestChecksumCalculation: 'WHEN_REQUIRED',
       maxAttempts: 2,
+      requestHandler: { connectionTimeout: 2_000, requestTimeout: 10_000 },
       credentials: { accessKeyId: config.S3_ACCESS_KEY_ID, secretAccessKey: config.S3_SECRET_ACCESS_KEY },
     })
   }

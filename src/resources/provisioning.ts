@@ -81,7 +81,7 @@ export async function provision(
 /** Runs one step and records it on the operation; the last one ends the operation. */
 export async function provisionStep(scope: AdminScope, input: ProvisionInput, name: string): Promise<void> {
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
-  if (step === undefined) throw new Problem('internal', { detail: `There is no step ${name}.` })
+  if (step === undefined) throw notFound('provisioning step')
   await record(scope, input, name, 'running')
   await step(scope, input.target)
   await record(scope, input, name, 'succeeded')

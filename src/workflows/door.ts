@@ -7,7 +7,8 @@ import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
     {
-      execute: (input, next) => {
+      // Asynchronous, so that a refusal fails the run; thrown at once it would only fail the task, for ever.
+      execute: async (input, next) => {
         sameRef(input.headers)
         return next(input)
       },

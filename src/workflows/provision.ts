@@ -23,7 +23,7 @@ function activities(summary: string, attempts: number) {
 
 const STEP_ATTEMPTS = 12
 /** Without limit: what failed must be recorded, however long the database is away. */
-const RECORD_ATTEMPTS = 0
+const RECORD_ATTEMPTS = Number.POSITIVE_INFINITY
 
 /** @throws ApplicationFailure where a step could not be done, so that the run is red in the Temporal UI */
 export async function provision(input: ProvisionInput): Promise<void> {

@@ -122,6 +122,18 @@ test('Temporal dies and comes back: so do provisioning and flows', async () => {
   expect(back.body.state).toBe('active')
 }, 120_000)
 
+test('the object store dies while a workspace is made: it is made when the store is back', async () => {
+  kill9('seaweedfs')
+  const { tenantId: tenant_id } = room
+  const body = { tenant_id, name: 'Late', slug: unique('late') }
+  const made = await call('POST', '/v1/workspaces', {
+    as: room.operator,
+    body,
+    headers: { prefer: 'wait=30' },
+  })
+  expect([made.status, made.body.state]).toEqual([201, 'active'])
+}, 60_000)
+
 test('PostgreSQL dies: 503, never 500, and it heals by itself', async () => {
   kill9('postgres')
   const statuses = new Set<number>()

@@ -1,7 +1,14 @@
 /** Tenants and workspaces: made by a workflow, told by an operation, of one admin or another. */
 
-import { expect, inject, test } from 'vitest'
-import { aRoom, call, eventually, operator, tokenOf, unique } from '../support/tenants.ts'
+import { Client, Connection, type WorkflowClientInterceptor } from '@temporalio/client'
+import { defaultPayloadConverter } from '@temporalio/common'
+import { v7 } from 'uuid'
+import { describe, expect, inject, test } from 'vitest'
+import { typeId } from '../../src/core/ids.ts'
+import { REF_HEADER } from '../../src/core/tenant.ts'
+import { parseConfig } from '../../src/platform/config.ts'
+import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
+import { aRoom, asSuperuser, call, eventually, operator, tokenOf, unique } from '../support/tenants.ts'
 
 test('without patience: 202, and an operation that names its steps', async () => {
   const as = await operator()
@@ -33,6 +40,81 @@ test('with `Prefer: wait`: 201 and the thing itself', async () => {
   expect(workspace.body.bucket).toMatch(/^main-[0-9a-z]{12}$/)
   const again = await call('POST', '/v1/workspaces', { as, headers, body })
   expect([again.status, again.body.code]).toEqual([409, 'conflict'])
+})
+
+describe('provisioning that cannot be done', () => {
+  /** A tenant and its operation as the API writes them, with a step that nobody knows. */
+  async function doomed() {
+    const { env } = inject('tenon')
+    const temporal = new Temporal(parseConfig(env))
+    const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
+    const slug = unique('doomed')
+    await asSuperuser(
+      `insert into tenon.tenants (id, name, slug, state) values ($1, 'D', $2, 'provisioning')`,
+      [tenantId, slug],
+    )
+    await asSuperuser(
+      `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
+       values ($1, $2, 'tenant.create', $2, 'x', 'queued')`,
+      [operationId, tenantId],
+    )
+    const input = {
+      operation_id: operationId,
+      kind: 'tenant',
+      target: { tenantId, workspaceId: '-' },
+      steps: ['encryption_key', 'levitate', 'activate_tenant'],
+    }
+    const start = {
+      type: 'provision',
+      queue: QUEUES.provisioning,
+      subject: 'tenant-provision',
+      uuid: v7(),
+    } as const
+    await temporal.start({ tenantId, workspaceId: '-' }, { ...start, input, summary: 'doomed' })
+    await temporal.close()
+    return { tenantId, operationId, slug }
+  }
+
+  test('says so on the operation and the tenant, and frees the name', async () => {
+    const { tenantId, operationId, slug } = await doomed()
+    const as = await operator()
+    const failed = await eventually(async () => {
+      const { body } = await call('GET', `/v1/operations/${operationId}`, { as })
+      return body.state === 'failed' ? body : undefined
+    })
+    expect(failed.error).toMatchObject({ detail: expect.stringContaining('levitate') })
+    expect(failed.steps).toEqual([{ name: 'encryption_key', state: 'succeeded' }])
+    const tenant = await call('GET', `/v1/tenants/${tenantId}`, { as })
+    expect(tenant.body.state).toBe('provisioning_failed')
+    const again = await call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })
+    expect(again.status).toBe(202)
+  })
+
+  test('a run whose header names another tenant than its id is refused before it does anything', async () => {
+    const { env } = inject('tenon')
+    const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
+    try {
+      const [victim, thief] = await Promise.all([aRoom(), aRoom()])
+      const forge: WorkflowClientInterceptor = {
+        start: (input, next) => {
+          const ref = { tenantId: thief.tenantId, workspaceId: '-' }
+          return next({ ...input, headers: { [REF_HEADER]: defaultPayloadConverter.toPayload(ref) } })
+        },
+      }
+      for (const interceptors of [{}, { workflow: [forge] }]) {
+        const client = new Client({ connection, interceptors })
+        const target = { tenantId: victim.tenantId, workspaceId: '-' }
+        const run = client.workflow.execute('provision', {
+          workflowId: `${victim.tenantId}:-:tenant-provision:${v7()}`,
+          taskQueue: QUEUES.provisioning,
+          args: [{ operation_id: 'op_x', kind: 'tenant', target, steps: ['encryption_key'] }],
+        })
+        await expect(run).rejects.toMatchObject({ cause: { type: 'tenant_mismatch' } })
+      }
+    } finally {
+      await connection.close()
+    }
+  })
 })
 
 test('of ten at once with one slug, one is made', async () => {
