@@ -29,6 +29,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
   const fields: Fields = {}
   for (const [name, value] of Object.entries(query)) {
+    if (name === 'apikey' && operation.http.keyInQuery) continue
     const field = fieldOf.get(name)
     if (field === undefined) throw unknownParameter(name, [...fieldOf.keys()])
     fields[field] = typed(operation, field, value)

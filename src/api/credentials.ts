@@ -5,21 +5,25 @@ import { Problem } from '../core/problem.ts'
 import type { Credential } from '../platform/auth.ts'
 
 /**
- * The first key of the four presentations, else a Bearer token. Identity headers (`x-tenant-id` and the like)
+ * The key, in whichever presentation it comes, else a Bearer token. Identity headers (`x-tenant-id` and the like)
  * are never read.
  * @throws Problem `credentials_missing`, `credentials_conflict`, `service_key_in_query`
  */
 export function credentialOf(
   headers: IncomingHttpHeaders,
   query: Readonly<Record<string, unknown>>,
+  options: { readonly keyInQuery?: boolean } = {},
 ): Credential {
-  if (query['apikey'] !== undefined) throw new Problem('service_key_in_query')
+  const inQuery = query['apikey']
+  const allowed = options.keyInQuery && typeof inQuery === 'string' && inQuery.startsWith('svc_anon_')
+  if (inQuery !== undefined && !allowed) throw new Problem('service_key_in_query')
   const { scheme, value } = authorization(headers.authorization)
   const bearerKey = scheme === 'bearer' && value.startsWith('svc_')
   const keys = [
     headers['apikey'],
     headers['x-api-key'],
     ...(scheme === 'apikey' || bearerKey ? [value] : []),
+    inQuery,
   ].filter((key) => key !== undefined)
   const [first] = keys
   if (keys.some((key) => key !== first)) throw new Problem('credentials_conflict')

@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
+import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -9,6 +10,7 @@ import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { bind } from './bind.ts'
 import { credentialOf } from './credentials.ts'
+import { sendFeed } from './feed.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -28,7 +30,11 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   return {
     enter: async (request) => {
-      const credential = credentialOf(request.headers, request.query as Record<string, unknown>)
+      const credential = credentialOf(
+        request.headers,
+        request.query as Record<string, unknown>,
+        operation.http,
+      )
       request.principal = await auth.authenticate(credential)
       platform.access.permit(operation, request.principal)
     },
@@ -38,6 +44,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const input = bind(operation, request)
       const scope = await platform.access.open(operation, principal, workspaceNamed(request))
       const output = await operation.run(scope, operation.parse(input))
+      if (operation.http.reply === 'feed') return sendFeed(output as Feed, request, reply)
       check?.(output)
       return answer(operation, output, reply)
     },

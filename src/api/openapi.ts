@@ -32,7 +32,7 @@ const tagOf = (operation: AnyOperation) => operation.name.split('.')[0] ?? ''
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
-  const status = http.method === 'POST' && http.status !== undefined ? '201' : '200'
+  const status = successStatus(operation)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
   return {
@@ -46,7 +46,10 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [status]: { description: 'Done', content: json(operation.output) },
+      [status]: {
+        description: 'Done',
+        content: http.reply === 'feed' ? eventStream : json(operation.output),
+      },
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
@@ -55,7 +58,14 @@ function describe(operation: AnyOperation): Json {
   }
 }
 
+const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+/** What the operation answers when all went well; 202 beside it where it may go on. */
+function successStatus({ name, http }: AnyOperation): string {
+  if (name === 'event.publish') return '202'
+  return http.method === 'POST' && http.status !== undefined ? '201' : '200'
+}
 
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input

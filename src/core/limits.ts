@@ -22,5 +22,9 @@ export const LIMITS = {
   httpCallBytesMax: 1_048_576,
   stepOutputBytesMax: 262_144,
   tokenSeconds: 3_600,
+  eventBytesMax: 262_144,
+  eventsKeptPerTenant: 100_000,
+  feedQueueBytesMax: 1_048_576,
+  feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
 } as const

@@ -18,7 +18,11 @@ export interface HttpBinding<Output> {
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
-  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match'>>
+  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id'>>
+  /** `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone. */
+  readonly reply?: 'feed'
+  /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
+  readonly keyInQuery?: boolean
   /** 200 where absent. */
   readonly status?: (output: Output) => number
   readonly location?: (output: Output) => string | undefined

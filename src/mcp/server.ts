@@ -14,7 +14,9 @@ import { OPERATIONS } from '../resources/index.ts'
 
 /** A server for one request of one principal; it keeps nothing. */
 export function platformServer(platform: Platform, principal: Principal): Server {
-  const tools = OPERATIONS.filter((operation) => operation.reads && inDomain(principal, operation.domain))
+  const tools = OPERATIONS.filter(
+    ({ reads, http, domain }) => reads && http.reply === undefined && inDomain(principal, domain),
+  )
   const server = new Server({ name: 'tenon', version: '1' }, { capabilities: { tools: {} } })
   server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: tools.map(describe) }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {

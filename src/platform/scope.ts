@@ -6,12 +6,14 @@ import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { KeyRow } from './auth.ts'
+import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
 import type { Database, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 import type { Secrets } from './secrets.ts'
+import type { Streams } from './streams.ts'
 import type { Start, Temporal } from './temporal.ts'
 
 /** What the platform lends to scopes. Never handed on. */
@@ -19,6 +21,7 @@ export interface Parts {
   readonly database: Database
   readonly temporal: Temporal
   readonly objects: Objects
+  readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
 }
@@ -183,6 +186,10 @@ export class WorkspaceScope extends Scope {
 
   static open(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource): WorkspaceScope {
     return new WorkspaceScope(actor, ref, parts, ids)
+  }
+
+  get events(): Events {
+    return new Events(this.ref, this.parts.streams)
   }
 
   get runs(): Durable {

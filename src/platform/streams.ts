@@ -1,13 +1,86 @@
-/** Valkey. For now it only answers whether it is there; events and rate windows come to live here. */
+/** Valkey Streams: one stream per tenant, one reader per process, and the fan-out to whoever subscribed. */
 
 import { Redis } from 'ioredis'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+import type { TenantId } from '../core/tenant.ts'
+
+/** An entry of a stream: its place in the order, and the text that was published. */
+export interface Entry {
+  /** `<milliseconds>-<sequence>`, growing. */
+  readonly id: string
+  readonly text: string
+}
+
+export type Listener = (entry: Entry) => void
+
+const START = '0-0'
+const BLOCK_MS = 5_000
+const RETRY_MS = 500
 
 export class Streams {
   readonly #redis: Redis
+  readonly #reader: Redis
+  readonly #onError: (error: Error) => void
+  readonly #tenants = new Map<TenantId, { last: string; listeners: Set<Listener> }>()
+  #reading = false
+  #closed = false
 
   constructor(url: string, onError: (error: Error) => void) {
-    this.#redis = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: 1, enableOfflineQueue: true })
+    const options = {
+      lazyConnect: true,
+      maxRetriesPerRequest: 1,
+      connectTimeout: 2_000,
+      commandTimeout: 5_000,
+    }
+    this.#redis = new Redis(url, options)
+    // It waits inside the server, so it has a connection and a time limit of its own.
+    this.#reader = new Redis(url, { ...options, commandTimeout: BLOCK_MS * 2 })
+    this.#onError = onError
     this.#redis.on('error', onError)
+    this.#reader.on('error', onError)
+  }
+
+  /** Appends to the tenant's stream. @returns the entry's id */
+  async publish(tenantId: TenantId, text: string): Promise<string> {
+    const id = await this.#ask(() =>
+      this.#redis.xadd(keyOf(tenantId), 'MAXLEN', '~', LIMITS.eventsKeptPerTenant, '*', 'e', text),
+    )
+    return id ?? START
+  }
+
+  /**
+   * Calls the listener for each entry from now on.
+   * @returns the id after which it listens, and how to stop
+   */
+  async listen(tenantId: TenantId, listener: Listener): Promise<{ after: string; stop: () => void }> {
+    const after = await this.#lastId(tenantId)
+    const known = this.#tenants.get(tenantId) ?? { last: after, listeners: new Set() }
+    known.listeners.add(listener)
+    this.#tenants.set(tenantId, known)
+    this.#wake()
+    const stop = () => {
+      known.listeners.delete(listener)
+      if (known.listeners.size === 0 && this.#tenants.get(tenantId) === known) this.#tenants.delete(tenantId)
+    }
+    return { after, stop }
+  }
+
+  /** Entries after one id up to another, oldest first; `complete` is false where older ones were dropped. */
+  async between(
+    tenantId: TenantId,
+    after: string,
+    upTo: string,
+  ): Promise<{ entries: Entry[]; complete: boolean }> {
+    const key = keyOf(tenantId)
+    const [rows, [oldest] = []] = await this.#ask(() =>
+      Promise.all([
+        this.#redis.xrange(key, `(${after}`, upTo),
+        this.#redis.xrange(key, '-', '+', 'COUNT', 1),
+      ]),
+    )
+    const complete = oldest === undefined || !isBefore(after, oldest[0]) || after === START
+    return { entries: rows.map(toEntry), complete }
   }
 
   async ping(): Promise<void> {
@@ -15,6 +88,79 @@ export class Streams {
   }
 
   close(): void {
+    this.#closed = true
     this.#redis.disconnect()
+    this.#reader.disconnect()
   }
+
+  async #lastId(tenantId: TenantId): Promise<string> {
+    const [last] = await this.#ask(() => this.#redis.xrevrange(keyOf(tenantId), '+', '-', 'COUNT', 1))
+    return last?.[0] ?? START
+  }
+
+  /** Starts the reader, or makes one that waits for other tenants look again. */
+  #wake(): void {
+    if (this.#reading) {
+      this.#unblock().catch(this.#onError)
+      return
+    }
+    this.#reading = true
+    void this.#read()
+  }
+
+  async #unblock(): Promise<void> {
+    if (this.#readerId !== undefined) await this.#redis.client('UNBLOCK', this.#readerId)
+  }
+
+  #readerId: number | undefined
+
+  /** Waits for all subscribed tenants at once, for as long as there are any. Never rejects. */
+  async #read(): Promise<void> {
+    while (this.#tenants.size > 0 && !this.#closed) {
+      try {
+        this.#readerId ??= await this.#reader.client('ID')
+        await this.#readOnce()
+      } catch (error) {
+        this.#readerId = undefined
+        if (!this.#closed) this.#onError(error as Error)
+        await new Promise((done) => setTimeout(done, RETRY_MS))
+      }
+    }
+    this.#reading = false
+  }
+
+  async #readOnce(): Promise<void> {
+    const waiting = [...this.#tenants]
+    const keys = waiting.map(([tenantId]) => keyOf(tenantId))
+    const places = waiting.map(([, { last }]) => last)
+    const answer = await this.#reader.xread('COUNT', 500, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
+    for (const [key, rows] of (answer ?? []) as [string, [string, string[]][]][]) {
+      const subscribed = this.#tenants.get(tenantOf(key))
+      for (const entry of rows.map(toEntry)) {
+        if (subscribed === undefined) continue
+        subscribed.last = entry.id
+        for (const listener of subscribed.listeners) listener(entry)
+      }
+    }
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    return work().catch((cause: unknown) => {
+      throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
+    })
+  }
+}
+
+/** The only builder of keys. The braces keep a tenant's keys on one node of a cluster. */
+const keyOf = (tenantId: TenantId) => `tenon:{${tenantId}}:events`
+const tenantOf = (key: string) => key.slice('tenon:{'.length, key.indexOf('}')) as TenantId
+
+function toEntry([id, fields]: [string, string[]]): Entry {
+  return { id, text: fields[1] ?? '' }
+}
+
+/** Compares ids as numbers: `9-0` comes before `10-0`. */
+export function isBefore(a: string, b: string): boolean {
+  const [[aMs = 0, aSeq = 0] = [], [bMs = 0, bSeq = 0] = []] = [a, b].map((id) => id.split('-').map(Number))
+  return aMs < bMs || (aMs === bMs && aSeq < bSeq)
 }

@@ -2,6 +2,7 @@
 
 import type { AnyOperation } from '../core/operation.ts'
 import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import { publishEvent } from './events.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -10,6 +11,7 @@ const CALLABLE: readonly AnyOperation[] = [
   listDocuments,
   updateDocument,
   deleteDocument,
+  publishEvent,
 ]
 
 export function callable(name: string): AnyOperation | undefined {

@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
@@ -28,6 +29,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listDocuments,
   updateDocument,
   deleteDocument,
+  publishEvent,
+  subscribeEvents,
   listFlows,
   createFlow,
   getFlow,

@@ -30,9 +30,18 @@ export async function call(
     headers: { ...as, ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
-  const text = await response.text()
+  const text = await read(response)
   const json = /json/.test(response.headers.get('content-type') ?? '')
   return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
+}
+
+/** A stream of events has no end: its first frame is the answer. */
+async function read(response: Response): Promise<string> {
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) return response.text()
+  const reader = response.body?.getReader()
+  const first = await reader?.read()
+  await reader?.cancel()
+  return new TextDecoder().decode(first?.value)
 }
 
 export async function operator(at: Running = inject('tenon')): Promise<Caller> {

@@ -90,6 +90,12 @@ const ROWS: Readonly<Record<string, Row>> = {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     foreign: 'not_found',
   },
+  'event.publish': {
+    path: () => '/v1/events/publish',
+    body: () => ({ topic: 'sweep', data: 1 }),
+    foreign: 'own_thing',
+  },
+  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
   'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
   'flow.create': {
     path: ({ room }) => `${room.flows}/definitions`,

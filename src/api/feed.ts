@@ -1,0 +1,41 @@
+/** A feed as server-sent events: heartbeat, a bound on what a slow client may leave unread, a said end. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Feed, frame } from '../core/feed.ts'
+import { LIMITS } from '../core/limits.ts'
+
+/** Proxies must neither keep nor change it. */
+const HEADERS = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store, no-transform',
+  'x-accel-buffering': 'no',
+}
+
+/** Frames of one tick leave in one write. */
+export function sendFeed(feed: Feed, request: FastifyRequest, reply: FastifyReply): void {
+  reply.hijack()
+  const { raw } = reply
+  raw.writeHead(200, { ...HEADERS, 'x-request-id': request.id })
+  raw.flushHeaders()
+  let queued = ''
+  const flush = () => {
+    raw.write(queued)
+    queued = ''
+    if (raw.writableLength > LIMITS.feedQueueBytesMax) end('slow_consumer')
+  }
+  const send = (text: string) => {
+    if (queued === '') queueMicrotask(flush)
+    queued += text
+  }
+  const end = (code: string) => {
+    stop()
+    raw.end(frame({ event: 'end', data: { code } }))
+  }
+  const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
+  const close = feed.open({ send, end })
+  const stop = () => {
+    clearInterval(heartbeat)
+    close()
+  }
+  raw.once('close', stop)
+}

@@ -1,0 +1,20 @@
+/** A reply that goes on: frames that come until one side ends it. The HTTP door writes them as server-sent events. */
+
+/** What a door offers to a feed. Frames are whole texts, made once for all who get them. */
+export interface FeedSink {
+  send(frame: string): void
+  /** Ends the feed from our side; the code is told to the client. */
+  end(code: 'slow_consumer' | 'unavailable'): void
+}
+
+export interface Feed {
+  /** Begins to send. @returns how to stop; nothing is sent after that */
+  open(sink: FeedSink): () => void
+}
+
+/** One server-sent event (HTML standard §9.2.6). Data is one line: JSON has no raw line breaks. */
+export function frame(fields: { id?: string; event?: string; data: unknown }): string {
+  const id = fields.id === undefined ? '' : `id: ${fields.id}\n`
+  const event = fields.event === undefined ? '' : `event: ${fields.event}\n`
+  return `${event}${id}data: ${JSON.stringify(fields.data)}\n\n`
+}

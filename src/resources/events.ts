@@ -1,0 +1,83 @@
+/** The tenant's event stream: publish and subscribe. */
+
+import Type from 'typebox'
+import { LIMITS } from '../core/limits.ts'
+import { READERS, WRITERS } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
+import { Input, inWorkspace, Time } from './kinds.ts'
+
+const WORD = '[A-Za-z0-9_-]+'
+const Topic = Type.String({
+  maxLength: 200,
+  pattern: `^${WORD}(\\.${WORD})*$`,
+  description: 'Words with dots between.',
+})
+const TopicPattern = Type.String({
+  maxLength: 200,
+  pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
+  description: 'A topic, or `orders.*` for all below one.',
+})
+/** Published by the platform alone. */
+const RESERVED = /^(platform|collections)(\.|$)/
+
+export const publishEvent = inWorkspace({
+  name: 'event.publish',
+  summary: 'Publish an event to the tenant',
+  roles: WRITERS,
+  input: Input({ topic: Topic, data: Type.Unknown() }),
+  output: Type.Object({ id: Type.String(), topic: Type.String(), time: Time }),
+  http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
+  // A retried activity publishes again under the same id: subscribers tell by it (at least once).
+  run: async (scope, { topic, data }) => {
+    if (RESERVED.test(topic)) {
+      const detail = `Topics below ${topic.split('.')[0]} are the platform's own.`
+      throw new Problem('validation_failed', {
+        detail,
+        errors: [{ in: 'body', name: 'topic', pointer: '/topic', detail }],
+      })
+    }
+    const bytes = Buffer.byteLength(JSON.stringify(data) ?? '')
+    if (bytes > LIMITS.eventBytesMax) {
+      throw new Problem('body_too_large', {
+        detail: `An event holds at most ${LIMITS.eventBytesMax} bytes of data.`,
+      })
+    }
+    const [id, time] = [scope.newId('evt'), new Date().toISOString()]
+    const { events } = scope
+    await events.publish({
+      specversion: '1.0',
+      id,
+      source: events.source,
+      type: topic,
+      time,
+      datacontenttype: 'application/json',
+      data: data ?? null,
+    })
+    return { id, topic, time }
+  },
+})
+
+export const subscribeEvents = inWorkspace({
+  name: 'event.subscribe',
+  summary: 'Subscribe to a topic of the tenant as server-sent events (CloudEvents 1.0)',
+  roles: READERS,
+  input: Input({
+    topic: TopicPattern,
+    workspace: Type.Optional(Type.Literal('self', { description: 'Only what this workspace publishes.' })),
+    last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,10}$' })),
+  }),
+  output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
+  http: {
+    method: 'GET',
+    path: '/v1/events/subscribe',
+    headers: { last_event_id: 'last-event-id' },
+    reply: 'feed',
+    keyInQuery: true,
+  },
+  run: (scope, { topic, workspace, last_event_id: after }) =>
+    scope.events.subscribe({
+      topic,
+      ownWorkspace: workspace === 'self',
+      ...(after !== undefined && { after }),
+    }),
+})
