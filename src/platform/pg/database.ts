@@ -31,6 +31,8 @@ export class Database {
       application_name: 'tenon',
     })
     pool.on('error', onError)
+    // A connection that breaks while it is lent out reports here too; unheard, that would end the process.
+    pool.on('connect', (client) => client.on('error', onError))
     return new Database(pool)
   }
 
