@@ -29,6 +29,10 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
+/** Names that no task can give to a variable of its own; the last two are OWS's and not there yet. */
+const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+
 /**
  * Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions.
  */
@@ -43,6 +47,7 @@ export class Checker {
   readonly catalogue: Catalogue
   readonly faults: Fault[] = []
   readonly functions = new Set<string>()
+  #locals: Variables = []
 
   constructor(catalogue: Catalogue) {
     this.catalogue = catalogue
@@ -62,6 +67,15 @@ export class Checker {
     return this.fault(code, at, message, didYouMean(name, known) ?? all)
   }
 
+  /** Reads what stands within a task that gives it variables; expressions read meanwhile may name them. */
+  within<T>(variables: Variables, read: () => T): T {
+    const before = this.#locals
+    this.#locals = [...before, ...variables.filter((name) => !before.includes(name))]
+    const result = read()
+    this.#locals = before
+    return result
+  }
+
   map(value: Located, what: string): LocatedMap | undefined {
     if (value.kind === 'map') return value
     return this.fault('wrong_type', value, `${what} must be a mapping; it is ${nameOf(value)}.`)
@@ -72,6 +86,29 @@ export class Checker {
     const quote =
       value.kind === 'scalar' && value.value !== null ? `Put it in quotes: '${value.value}'.` : undefined
     return this.fault('wrong_type', value, `${what} must be a string; it is ${nameOf(value)}.`, quote)
+  }
+
+  /** The name of a variable that a task makes, without `$`. */
+  variable(map: LocatedMap, key: string, fallback: string): string {
+    const given = entryOf(map, key)?.value
+    const name = given && this.text(given, `\`${key}\``)
+    if (given === undefined || name === undefined) return fallback
+    if (RESERVED.includes(name)) {
+      this.fault('value_invalid', given, `There is a variable $${name} already; choose another name.`)
+    } else if (!VARIABLE.test(name)) {
+      const hint = name.startsWith('$') ? 'Write it without the `$`.' : undefined
+      this.fault('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
+    } else return name
+    return fallback
+  }
+
+  /** A whole number, written as such. */
+  integer(value: Located, what: string, min = Number.MIN_SAFE_INTEGER): number | undefined {
+    const count = value.kind === 'scalar' ? value.value : undefined
+    if (typeof count === 'number' && Number.isSafeInteger(count) && count >= min) return count
+    const range = min === Number.MIN_SAFE_INTEGER ? '' : `, ${min} or more`
+    const code = typeof count === 'number' ? 'value_invalid' : 'wrong_type'
+    return this.fault(code, value, `${what} must be a whole number${range}.`)
   }
 
   /** Refuses keys that are not known; `later` are keys of the language that this release does not support. */
@@ -145,7 +182,7 @@ export class Checker {
   expression(value: LocatedScalar, variables: Variables): Expression | undefined {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
-    const parsed = parseExpression(inner ?? text, variables)
+    const parsed = parseExpression(inner ?? text, [...variables, ...this.#locals])
     if ('op' in parsed) return parsed
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
     return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)

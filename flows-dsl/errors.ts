@@ -24,6 +24,16 @@ export const ERRORS = {
   runtime: { type: `${BASE}runtime`, status: 500, title: 'Runtime error' },
 } as const satisfies Record<string, ErrorKind>
 
+/** Where the standard types stand in the texts of OWS 1.0, before and after its move. */
+const STANDARD =
+  /^https:\/\/(?:serverlessworkflow\.io|open-workflow-specification\.org)\/(?:spec\/1\.0\.0\/errors|dsl\/errors\/types)\/([a-z]+)$/
+
+/** The kind of a standard type, by any of its URIs. */
+export function standardError(type: string): ErrorKind | undefined {
+  const name = STANDARD.exec(type)?.[1]
+  return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
+}
+
 /**
  * The only error that faults a flow; anything else that is thrown passes through the interpreter untouched.
  */
@@ -53,3 +63,6 @@ export class FlowError extends Error {
     return { type, status, title, detail: message, instance }
   }
 }
+
+/** A FlowError that no `try` catches: the run as a whole has used up what it may. */
+export class FinalError extends FlowError {}

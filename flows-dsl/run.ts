@@ -1,24 +1,32 @@
 /** Knows how a compiled flow runs. Deterministic: time, calls and randomness come only from the effects. */
 
-import { ERRORS, type ErrorObject, FlowError } from './errors.ts'
+import { Branch, Branches } from './branches.ts'
+import { describeFlow, type RunInfo, timeOf } from './descriptors.ts'
+import { durationText } from './duration.ts'
+import { ERRORS, type ErrorObject, FinalError, FlowError } from './errors.ts'
 import { type Budget, measure, newBudget, STEPS_MAX } from './expression/budget.ts'
 import { evaluate, isTrue } from './expression/evaluate.ts'
 import type { Expression } from './expression/expression.ts'
 import type { FlowIR, Json, JsonObject, TaskNode, Template } from './ir.ts'
 import { clip } from './json.ts'
 import { taskType } from './tasks/index.ts'
-import type { Effects, Outcome, Running, StepEvent, StepRef, TaskType } from './tasks/task.ts'
+import type { Effects, Ending, Outcome, Running, StepEvent, StepRef, TaskType } from './tasks/task.ts'
 import { fill } from './template.ts'
 
 type Variables = JsonObject
 
-/** What `$workflow` says of the run. `started_at` is an ISO 8601 time. */
-export interface RunInfo {
-  readonly id: string
-  readonly started_at: string
-  readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
-  /** Tasks entered before the run is taken for an endless loop. */
-  readonly stepsMax?: number
+/** Where a task runs: its branch, and the variables of the tasks around it, such as `$item`. */
+interface Frame {
+  readonly branch: Branch
+  readonly locals: Variables
+}
+
+/** One entry into one task; `about` is `$task`. */
+interface Entry {
+  readonly node: TaskNode
+  readonly step: StepRef
+  readonly frame: Frame
+  readonly about: JsonObject
 }
 
 export type RunResult =
@@ -42,23 +50,26 @@ export async function runFlow(ir: FlowIR, input: Json, effects: Effects, info: R
   }
 }
 
-/** The state of one run: `$context`, how often each task was entered, and what evaluation may still cost. */
+/** The state of one run: how often each task was entered, and what evaluation may still cost. */
 class Run {
   readonly #ir: FlowIR
   readonly #input: Json
   readonly #effects: Effects
+  readonly #info: RunInfo
   readonly #stepsMax: number
   readonly #constants: Variables
+  readonly #branches: Branches
   readonly #entered = new Map<string, number>()
   readonly #budget: Budget = newBudget()
-  #context: Json = {}
   #steps = 0
 
   constructor(ir: FlowIR, input: Json, effects: Effects, info: RunInfo) {
     this.#ir = ir
     this.#input = input
     this.#effects = effects
+    this.#info = info
     this.#stepsMax = info.stepsMax ?? RUN_STEPS_MAX
+    this.#branches = new Branches(effects)
     this.#constants = {
       workflow: describeFlow(ir, input, info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
@@ -67,17 +78,18 @@ class Run {
 
   async toEnd(): Promise<Json> {
     const { input, output, do: tasks } = this.#ir
-    const from = placed('/input/from', () => this.#filter(input?.from, this.#input, this.#variables({})))
-    const last = await this.#list(tasks, from)
-    return placed('/output/as', () => this.#filter(output?.as, last.output, this.#variables({})))
+    const frame: Frame = { branch: new Branch({ context: {}, isExported: false }), locals: {} }
+    const from = placed('/input/from', () => this.#filter(input?.from, this.#input, this.#variables(frame)))
+    const last = await this.#list(tasks, from, frame)
+    return placed('/output/as', () => this.#filter(output?.as, last.output, this.#variables(frame)))
   }
 
   /** Runs a list from its first task until one leaves it (OWS 1.0 "Flow Directive"). */
-  async #list(tasks: readonly TaskNode[], input: Json): Promise<{ output: Json; ended: boolean }> {
+  async #list(tasks: readonly TaskNode[], input: Json, frame: Frame): Promise<Ending> {
     let output = input
     let index = 0
     for (let task = tasks[index]; task !== undefined; task = tasks[index]) {
-      const outcome = await this.#task(task, output)
+      const outcome = await this.#task(task, output, frame)
       output = outcome.output
       const next = outcome.next ?? 'continue'
       if (next === 'exit' || next === 'end') return { output, ended: next === 'end' }
@@ -90,17 +102,17 @@ class Run {
    * The life of one task: `if` on the raw input, then the pipeline. A task that is skipped goes on to the
    * next.
    */
-  async #task(node: TaskNode, raw: Json): Promise<Outcome> {
+  async #task(node: TaskNode, raw: Json, frame: Frame): Promise<Outcome> {
     const step = this.#enter(node)
     try {
       const startedAt = timeOf(this.#effects.nowMs())
       const task = { name: node.name, reference: node.pointer, startedAt, input: raw }
-      if (node.if !== undefined && !this.#test(node.if, raw, this.#variables({ input: raw, task }))) {
+      if (node.if !== undefined && !this.#test(node.if, raw, this.#variables(frame, { input: raw, task }))) {
         this.#record({ step, phase: 'skipped' })
         return { output: raw }
       }
       this.#record({ step, phase: 'started' })
-      const outcome = await this.#pipeline(node, raw, task, step)
+      const outcome = await this.#pipeline({ node, step, frame, about: task }, raw)
       this.#record({ step, phase: 'completed', output: outcome.output })
       return outcome
     } catch (error) {
@@ -112,40 +124,69 @@ class Run {
   }
 
   /** `input.from` → run → `output.as` → `export.as` → `then` (OWS 1.0 "Data Flow"). */
-  async #pipeline(node: TaskNode, raw: Json, about: JsonObject, step: StepRef): Promise<Outcome> {
-    const input = this.#filter(node.input?.from, raw, this.#variables({ task: about }))
-    const before = this.#variables({ input, task: { ...about, input } })
-    const outcome = await typeOf(node.kind).run(node.body, input, this.#running(step, before))
+  async #pipeline(entry: Entry, raw: Json): Promise<Outcome> {
+    const { node, frame, about } = entry
+    const input = this.#filter(node.input?.from, raw, this.#variables(frame, { task: about }))
+    const running = this.#running(entry, { input, task: { ...about, input } })
+    const outcome = await typeOf(node.kind).run(node.body, input, running)
     const task = { ...about, input, output: outcome.output }
-    const output = this.#filter(node.output?.as, outcome.output, this.#variables({ input, task }))
+    const output = this.#filter(node.output?.as, outcome.output, this.#variables(frame, { input, task }))
     if (node.export !== undefined) {
-      this.#context = this.#filter(node.export.as, output, this.#variables({ input, output, task }))
+      const variables = this.#variables(frame, { input, output, task })
+      const context = this.#filter(node.export.as, output, variables)
+      Object.assign(frame.branch.memory, { context, isExported: true })
     }
     const next = outcome.next ?? node.next
     return next === undefined ? { output } : { output, next }
   }
 
-  #variables(more: Variables): Variables {
-    return { ...this.#constants, context: this.#context, ...more }
+  #variables({ branch, locals }: Frame, more: Variables = {}): Variables {
+    return { ...this.#constants, ...locals, context: branch.memory.context, ...more }
   }
 
-  #running(step: StepRef, variables: Variables): Running {
+  #running({ step, frame }: Entry, about: Variables): Running {
     const effects = this.#effects
+    const { branch } = frame
+    const inner = (more: Variables): Frame => ({ branch, locals: { ...frame.locals, ...more } })
+    const list = (nodes: readonly TaskNode[], input: Json) => (to: Branch) =>
+      this.#list(nodes, input, { ...frame, branch: to })
     return {
       step,
-      evaluate: (template, dot) => this.#template(template, dot, variables),
-      test: (condition, dot) => this.#test(condition, dot, variables),
-      call: (name, args) => this.#awaited(effects.call({ function: name, arguments: args, step })),
-      sleep: (durationMs) => this.#awaited(effects.sleep(durationMs, step)),
-      tasks: (nodes, input) => this.#list(nodes, input),
+      run: { id: this.#info.id, document: this.#ir.document },
+      nowMs: () => effects.nowMs(),
+      random: () => effects.random(),
+      evaluate: (template, dot) => this.#template(template, dot, this.#variables(frame, about)),
+      test: (condition, dot, more = {}) => this.#test(condition, dot, this.#variables(inner(more), about)),
+      call: (name, args) => this.#awaited(effects.call({ function: name, arguments: args, step }), branch),
+      sleep: (durationMs, what) => this.#awaited(effects.sleep(durationMs, stepFor(step, what)), branch),
+      tasks: (nodes, input, more = {}) => this.#list(nodes, input, inner(more)),
+      tasksWithin: (limitMs, nodes, input) =>
+        this.#branches.first([list(nodes, input), this.#alarm(limitMs, step)], branch),
+      branches: async (nodes, input, { compete }) => {
+        const works = nodes.map((node) => (to: Branch) => this.#task(node, input, { ...frame, branch: to }))
+        const ending = await this.#branches.fork(works, compete, branch)
+        measure(ending.output, this.#budget)
+        return ending
+      },
+    }
+  }
+
+  /** Work that lasts so long and fails. */
+  #alarm(limitMs: number, step: StepRef): (branch: Branch) => Promise<never> {
+    const limit = durationText(limitMs)
+    return async (branch) => {
+      await this.#awaited(this.#effects.sleep(limitMs, stepFor(step, `at most ${limit}`)), branch)
+      throw new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
     }
   }
 
   /** The thread of the workflow is given back while it waits, so evaluation may cost as much again. */
-  async #awaited<T>(effect: Promise<T>): Promise<T> {
-    const result = await effect
-    this.#budget.steps = STEPS_MAX
-    return result
+  async #awaited<T>(effect: Promise<T>, branch: Branch): Promise<T> {
+    try {
+      return await this.#branches.outside(effect, branch)
+    } finally {
+      if (!branch.isAbandoned) this.#budget.steps = STEPS_MAX
+    }
   }
 
   #enter({ pointer, name, kind, body }: TaskNode): StepRef {
@@ -153,7 +194,7 @@ class Run {
     this.#entered.set(pointer, iteration + 1)
     if (++this.#steps > this.#stepsMax) {
       const detail = `The run has entered more than ${this.#stepsMax} tasks; does \`then\` lead in a circle?`
-      throw new FlowError(ERRORS.runtime, detail, pointer)
+      throw new FinalError(ERRORS.runtime, detail, pointer)
     }
     const summary = clip(`${name}: ${typeOf(kind).summary(body)}`, SUMMARY_BYTES_MAX)
     return { pointer, name, kind, iteration, summary }
@@ -195,13 +236,7 @@ function placed<T>(instance: string, work: () => T): T {
   }
 }
 
-/** The workflow descriptor; `definition` has the document only, since a run carries the compiled form. */
-function describeFlow({ document }: FlowIR, input: Json, { id, started_at }: RunInfo): JsonObject {
-  return { id, definition: { document: { ...document } }, input, startedAt: timeOf(Date.parse(started_at)) }
-}
-
-/** A date and time descriptor (OWS 1.0 "Runtime expression arguments"). */
-function timeOf(ms: number): JsonObject {
-  const epoch = { seconds: Math.floor(ms / 1000), milliseconds: ms }
-  return { iso8601: new Date(ms).toISOString(), epoch }
+/** The same step, with what is done for it at the moment. */
+function stepFor(step: StepRef, what: string | undefined): StepRef {
+  return what === undefined ? step : { ...step, summary: clip(`${step.name}: ${what}`, SUMMARY_BYTES_MAX) }
 }

@@ -12,18 +12,25 @@ const DIRECTIVES = ['continue', 'exit', 'end']
 const COMMON_KEYS = ['if', 'input', 'output', 'export', 'then', 'metadata']
 const LATER_KEYS = ['timeout']
 
-/** Compiles a list of single-key mappings. Answers undefined where nothing of it can be run. */
-export function compileTasks(list: Located, checker: Checker): readonly TaskNode[] | undefined {
+/**
+ * Compiles a list of single-key mappings. Answers undefined where nothing of it can be run.
+ * @param apart says that the tasks do not follow each other, so that none can name another
+ */
+export function compileTasks(
+  list: Located,
+  checker: Checker,
+  apart = false,
+): readonly TaskNode[] | undefined {
   if (list.kind !== 'list' || list.items.length === 0) {
     return checker.fault('wrong_type', list, 'Tasks must be a list of named tasks, at least one.')
   }
   const entries = list.items.map((item) => entryIn(item, checker)).filter((entry) => entry !== undefined)
-  const names = entries.map(({ key }) => key)
+  const names = apart ? [] : entries.map(({ key }) => key)
   refuseNames(entries, checker)
   const compiling: Compiling = {
     checker,
-    names,
-    tasks: (nested) => compileTasks(nested, checker),
+    tasks: (nested, variables = []) => checker.within(variables, () => compileTasks(nested, checker)),
+    branches: (nested) => compileTasks(nested, checker, true),
     target: (value) => compileTarget(value, names, checker),
   }
   return entries.map((entry) => compileTask(entry, compiling)).filter((task) => task !== undefined)
@@ -76,7 +83,9 @@ function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): Ta
     const message = `\`${later.key}\` is known to the language and not supported in this release.`
     return checker.fault('unsupported_task', later.at, message)
   }
-  const kinds = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
+  const named = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
+  // `do` is a key of `for` too.
+  const kinds = named.filter(({ kind }) => !named.some((other) => other.keys.indexOf(kind) > 0))
   const [type, other] = kinds
   if (other !== undefined) {
     const message = `The task \`${name}\` is \`${type?.kind}\` and \`${other.kind}\` at once.`

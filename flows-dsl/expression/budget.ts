@@ -42,13 +42,15 @@ export function checkDepth(budget: Budget, depth: number): void {
 
 /**
  * Walks a value and refuses one that is too large or too deep. Parts may be shared (`. | [., .] | [., .]
- * …`), so the walk counts them as often as JSON would write them, and stops at the limit.
+ * …`), so the walk counts them as often as JSON would write them, and stops at the limit. The walk itself is paid for:
+ * a large value that is handed from step to step costs each time.
  * @throws FlowError (expression)
  */
 export function measure(value: Json, budget: Budget): void {
   const open: { readonly value: Json; readonly depth: number }[] = [{ value, depth: 1 }]
   let size = 0
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    spend(budget, 1)
     checkDepth(budget, next.depth)
     size += typeof next.value === 'string' ? next.value.length + 2 : 1
     if (typeof next.value === 'object' && next.value !== null) {

@@ -2,7 +2,7 @@
 
 import type { TaskNode } from '../ir.ts'
 import { entryOf } from '../located.ts'
-import type { TaskType } from './task.ts'
+import { outcomeOf, type TaskType } from './task.ts'
 
 interface DoBody {
   readonly tasks: readonly TaskNode[]
@@ -18,8 +18,7 @@ export const do_: TaskType<DoBody> = {
     return tasks && { tasks }
   },
   async run({ tasks }, input, running) {
-    const { output, ended } = await running.tasks(tasks, input)
-    return ended ? { output, next: 'end' } : { output }
+    return outcomeOf(await running.tasks(tasks, input))
   },
   summary({ tasks }) {
     return `do ${tasks.map(({ name }) => name).join(', ')}`

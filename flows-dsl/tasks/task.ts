@@ -3,7 +3,7 @@
 import type { Checker } from '../checker.ts'
 import type { ErrorObject } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import type { Located, LocatedMap } from '../located.ts'
 
 /** One entry into one task. `pointer#iteration` is unique within a run and the same at each replay. */
@@ -39,34 +39,60 @@ export interface Effects {
   sleep(durationMs: number, step: StepRef): Promise<void>
   record(event: StepEvent): void
   nowMs(): number
+  /** From 0 to below 1, the same at each replay. */
+  random(): number
+  /**
+   * Begins the work, which never rejects, before it answers. `cancel` makes every call and sleep that is pending
+   * or begun within it reject, and cancels the scopes within it.
+   */
+  scope(work: () => Promise<void>): { cancel(): void }
 }
 
 /** What a kind of task is given to compile with; faults go to `checker`. */
 export interface Compiling {
   readonly checker: Checker
-  /** The places that `then` can name: the tasks of the list that the task stands in. */
-  readonly names: readonly string[]
-  /** Compiles a list of tasks that stands below this one. */
-  tasks(list: Located): readonly TaskNode[] | undefined
+  /** Compiles a list of tasks that stands below this one; `variables` are those that only they see. */
+  tasks(list: Located, variables?: readonly string[]): readonly TaskNode[] | undefined
+  /** Compiles tasks that do not follow each other, so that none can name another. */
+  branches(list: Located): readonly TaskNode[] | undefined
   /** Checks a flow directive. */
   target(value: Located): string | undefined
 }
 
-/** What a kind of task is given to run with. Expressions see the task's variables. */
+/** How a list of tasks went; `ended` says that one of them ended the flow. */
+export interface Ending {
+  readonly output: Json
+  readonly ended: boolean
+}
+
+/** What a kind of task is given to run with. Expressions see the task's variables, and those given here. */
 export interface Running {
   readonly step: StepRef
+  /** The run and the flow it is of. */
+  readonly run: { readonly id: string; readonly document: FlowDocument }
   evaluate(template: Template, dot: Json): Json
-  test(condition: Expression, dot: Json): boolean
+  test(condition: Expression, dot: Json, variables?: JsonObject): boolean
+  nowMs(): number
+  random(): number
   call(name: string, args: JsonObject): Promise<Json>
-  sleep(durationMs: number): Promise<void>
-  /** Runs a list of tasks; `ended` says that one of them ended the flow. */
-  tasks(nodes: readonly TaskNode[], input: Json): Promise<{ readonly output: Json; readonly ended: boolean }>
+  /** `summary` says what the time is for, where that is not the task itself. */
+  sleep(durationMs: number, summary?: string): Promise<void>
+  tasks(nodes: readonly TaskNode[], input: Json, variables?: JsonObject): Promise<Ending>
+  /** Runs a list of tasks and gives it up after so long. @throws FlowError (timeout) */
+  tasksWithin(limitMs: number, nodes: readonly TaskNode[], input: Json): Promise<Ending>
+  /** Runs tasks at the same time. The output is that of the first to end, or the list of all. */
+  branches(nodes: readonly TaskNode[], input: Json, options: { compete: boolean }): Promise<Ending>
 }
 
 /** What a task yields; `next` is a flow directive that goes before the task's own. */
 export interface Outcome {
   readonly output: Json
   readonly next?: string
+}
+
+/** What a task yields that has run a list. */
+export function outcomeOf({ output, ended }: Ending): Outcome {
+  return ended ? { output, next: 'end' } : { output }
 }
 
 /**

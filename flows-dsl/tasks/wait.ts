@@ -1,80 +1,26 @@
-/** `wait`: lets time pass (OWS 1.0 "Wait" and "Duration"). */
+/** `wait`: lets time pass (OWS 1.0 "Wait"). */
 
-import type { Checker } from '../checker.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { durationIn, durationText } from '../duration.ts'
+import { entryOf } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 interface WaitBody {
   readonly durationMs: number
 }
 
-const UNIT_MS = {
-  days: 86_400_000,
-  hours: 3_600_000,
-  minutes: 60_000,
-  seconds: 1_000,
-  milliseconds: 1,
-} as const
-const UNITS = ['days', 'hours', 'minutes', 'seconds', 'milliseconds'] as const
-const DURATION_MS_MAX = 365 * UNIT_MS.days
-
-/** ISO 8601, without years and months, whose length nobody knows. */
-const ISO = /^P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?$/
-
 export const wait: TaskType<WaitBody> = {
   kind: 'wait',
   keys: ['wait'],
   compile(task, { checker }) {
     const given = entryOf(task, 'wait')?.value
-    const durationMs = given && durationOf(given, checker)
-    if (given === undefined || durationMs === undefined) return undefined
-    if (durationMs >= 1 && durationMs <= DURATION_MS_MAX) return { durationMs }
-    return checker.fault('duration_invalid', given, 'A wait must be between 1 millisecond and 365 days.')
+    const durationMs = given && durationIn(given, 'A wait', 1, checker)
+    return durationMs === undefined ? undefined : { durationMs }
   },
   async run({ durationMs }, input, running) {
     await running.sleep(durationMs)
     return { output: input }
   },
   summary({ durationMs }) {
-    return `wait ${UNITS.map((unit) => partOf(durationMs, unit))
-      .filter(Boolean)
-      .join(' ')}`
+    return `wait ${durationText(durationMs)}`
   },
-}
-
-function durationOf(given: Located, checker: Checker): number | undefined {
-  if (given.kind === 'map') return sumOf(given, checker)
-  const text = checker.text(given, 'A duration')
-  if (text === undefined) return undefined
-  const found = ISO.exec(text)
-  const hint = 'Write {seconds: 2}, or an ISO 8601 duration of days and time: PT2S, P1DT12H.'
-  if (found === null) return checker.fault('duration_invalid', given, `\`${text}\` is no duration.`, hint)
-  const [, days = 0, hours = 0, minutes = 0, seconds = 0] = found
-  const whole =
-    Number(days) * UNIT_MS.days + Number(hours) * UNIT_MS.hours + Number(minutes) * UNIT_MS.minutes
-  return whole + Math.round(Number(seconds) * UNIT_MS.seconds)
-}
-
-function sumOf(map: LocatedMap, checker: Checker): number | undefined {
-  checker.keys(map, 'a duration', UNITS)
-  if (map.entries.some(({ key }) => !UNITS.some((unit) => unit === key))) return undefined
-  let sum = 0
-  for (const unit of UNITS) {
-    const given = entryOf(map, unit)?.value
-    if (given === undefined) continue
-    const count = given.kind === 'scalar' ? given.value : undefined
-    if (typeof count !== 'number' || !Number.isInteger(count) || count < 0) {
-      return checker.fault('duration_invalid', given, `\`${unit}\` must be a whole number, 0 or more.`)
-    }
-    sum += count * UNIT_MS[unit]
-  }
-  return sum
-}
-
-/** The count of one unit in what the larger units leave. */
-function partOf(durationMs: number, unit: (typeof UNITS)[number]): string {
-  const larger = UNITS[UNITS.indexOf(unit) - 1]
-  const rest = larger === undefined ? durationMs : durationMs % UNIT_MS[larger]
-  const count = Math.floor(rest / UNIT_MS[unit])
-  return count === 0 ? '' : `${count} ${count === 1 ? unit.slice(0, -1) : unit}`
 }

@@ -8,12 +8,14 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   sleep,
+  uuid4,
 } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { runFlow } from '../../flows-dsl/run.ts'
 import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities, CallFailure } from '../activities/contract.ts'
+import { LIMITS } from '../core/limits.ts'
 import { Recorder } from './recorder.ts'
 
 interface FlowRunInput {
@@ -40,6 +42,9 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   try {
     const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
     const result = await runFlow(input.ir, input.input, effects(recorder), info)
+    if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
+      throw await tooLarge(recorder)
+    }
     if (result.status === 'completed') {
       await recorder.end('completed', { output: result.output })
       return result.output
@@ -53,21 +58,45 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   }
 }
 
+/** Bytes of a value as it travels: JSON in UTF-8. */
+function sizeOf(value: Json): number {
+  return new TextEncoder().encode(JSON.stringify(value)).length
+}
+
+/** Temporal refuses payloads of more than 2 MB, for ever; so a run that would return one is faulted before. */
+async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
+  const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
+  const error = new FlowError(ERRORS.runtime, detail, '/output').toObject()
+  await recorder.end('faulted', { error: error as unknown as Json })
+  return ApplicationFailure.nonRetryable(detail, error.type, error)
+}
+
 function effects(recorder: Recorder): Effects {
   return {
     nowMs,
     record: (event) => recorder.record(event),
     sleep: async (durationMs, step) => {
       describe(step)
-      await Promise.all([recorder.flush('waiting'), sleep(durationMs, { summary: step.summary })])
+      await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary: step.summary })])
     },
     call: async (request) => {
       describe(request.step)
       if (!isSlow(request)) return call(request)
-      const [, output] = await Promise.all([recorder.flush('running'), call(request)])
+      const [, output] = await Promise.all([shown(recorder, 'running'), call(request)])
       return output
     },
+    random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
+    scope: (work) => {
+      const scope = new CancellationScope()
+      void scope.run(work)
+      return { cancel: () => scope.cancel() }
+    },
   }
+}
+
+/** A branch that is given up takes its timers and calls with it, never the record of what it did. */
+function shown(recorder: Recorder, status: 'running' | 'waiting'): Promise<void> {
+  return CancellationScope.nonCancellable(() => recorder.flush(status))
 }
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
@@ -87,7 +116,7 @@ function isSlow(request: CallRequest): boolean {
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
 async function call(request: CallRequest): Promise<Json> {
   const { step } = request
-  const options = { summary: step.summary, activityId: `${step.pointer}#${step.iteration}`, retry: RETRY }
+  const options = { summary: step.summary, retry: RETRY }
   const sent = { function: request.function, arguments: request.arguments }
   try {
     if (!isSlow(request)) {

@@ -60,6 +60,10 @@ export class Recorder {
   }
 
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
-    return this.flush(status, { ...result, ended_at: new Date().toISOString() })
+    const ended_at = new Date().toISOString()
+    // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.
+    for (const step of this.#open.values())
+      this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
+    return this.flush(status, { ...result, ended_at })
   }
 }

@@ -15,7 +15,7 @@ function read(folder: URL, file: string): string {
 }
 
 async function check(source: string, one: Case): Promise<void> {
-  const { result, steps, calls, waits, events } = await trace(source, one)
+  const { result, steps, calls, waits, events, cancelled } = await trace(source, one)
   const wanted = 'error' in one ? { status: 'faulted' } : { status: 'completed', output: one.output }
   expect(result).toMatchObject(wanted)
   if (result.status === 'completed') expect(result.output).toEqual(one.output)
@@ -23,6 +23,7 @@ async function check(source: string, one: Case): Promise<void> {
   expect(steps).toEqual(one.steps)
   if (one.calls !== undefined) expect(calls).toEqual(one.calls)
   if (one.waits !== undefined) expect(waits).toEqual(one.waits)
+  expect(cancelled).toEqual(one.cancelled ?? [])
   const ids = events
     .filter(({ phase }) => phase === 'started')
     .map(({ step }) => `${step.pointer}#${step.iteration}`)

@@ -16,7 +16,12 @@ const INFO = { id: 'run-1', started_at: '2026-01-02T03:04:05.000Z' }
 function effects(more: Partial<Effects> = {}): Effects & { readonly events: StepEvent[] } {
   const events: StepEvent[] = []
   const record = (event: StepEvent) => void events.push(event)
-  return { events, record, call: async () => null, sleep: async () => {}, nowMs: () => START_MS, ...more }
+  const scope: Effects['scope'] = (work) => {
+    void work()
+    return { cancel: () => {} }
+  }
+  const world = { events, record, scope, nowMs: () => START_MS, random: () => 0 }
+  return { ...world, call: async () => null, sleep: async () => {}, ...more }
 }
 
 test('a step has a pointer, an iteration and a summary; its events have times', async () => {
@@ -104,7 +109,7 @@ test('the variables', async () => {
 
 test('a FlowError of an effect faults the flow, with the place of the task', async () => {
   const world = effects({ call: () => Promise.reject(new FlowError(ERRORS.authorization, 'No.')) })
-  const flow = compiled(`${HEAD}do: [{ a: { do: [{ b: { call: event.publish, with: { type: t } } }] } }]`)
+  const flow = compiled(`${HEAD}do: [{ a: { do: [{ b: { call: event.publish, with: { topic: t } } }] } }]`)
   const error = { ...ERRORS.authorization, detail: 'No.', instance: '/do/0/a/do/0/b' }
   expect(await runFlow(flow, null, world, INFO)).toEqual({ status: 'faulted', error })
   expect(world.events.map(({ phase, step }) => `${step.name} ${phase}`)).toEqual([
@@ -182,7 +187,7 @@ test('evaluation between two effects is bounded, and an effect gives the budget 
 
 test('an older worker says which kind of task it does not have', async () => {
   const ir = compiled(`${HEAD}do: [{ a: { set: {} } }]`)
-  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'fork' })) }
+  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'listen' })) }
   expect(await runFlow(newer, null, effects(), INFO)).toMatchObject({
     error: { type: ERRORS.configuration.type },
   })

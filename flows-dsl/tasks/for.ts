@@ -1,0 +1,74 @@
+/** `for`: runs a list of tasks once for each item, one after the other (OWS 1.0 "For"). */
+
+import { type Checker, SCOPES } from '../checker.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import type { Expression } from '../expression/expression.ts'
+import type { TaskNode, Template } from '../ir.ts'
+import { entryOf, type Located } from '../located.ts'
+import { outcomeOf, type TaskType } from './task.ts'
+
+interface ForBody {
+  /** Names of variables. */
+  readonly each: string
+  readonly at: string
+  readonly in: Template
+  readonly while?: Expression
+  readonly tasks: readonly TaskNode[]
+}
+
+/** Named with an underscore because `for` is a word of JavaScript. */
+export const for_: TaskType<ForBody> = {
+  kind: 'for',
+  keys: ['for', 'while', 'do'],
+  compile(task, compiling) {
+    const { checker } = compiling
+    const given = entryOf(task, 'for')?.value
+    const loop = given && checker.map(given, '`for`')
+    if (loop === undefined) return undefined
+    checker.keys(loop, '`for`', ['each', 'in', 'at'], ['concurrency', 'onError'])
+    const each = checker.variable(loop, 'each', 'item')
+    const at = checker.variable(loop, 'at', 'index')
+    if (each === at) {
+      const place = entryOf(loop, 'at')?.value ?? entryOf(loop, 'each')?.value ?? loop
+      checker.fault('value_invalid', place, `The item and its index are both named $${at}.`)
+    }
+    const source = checker.required(loop, '`for`', 'in')
+    const collection = source && compileIn(source, checker)
+    const condition = entryOf(task, 'while')?.value
+    const proceed =
+      condition && checker.within([each, at], () => checker.condition(condition, '`while`', SCOPES.task))
+    const list = checker.required(task, '`for`', 'do')
+    const tasks = list && compiling.tasks(list, [each, at])
+    if (collection === undefined || tasks === undefined) return undefined
+    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), tasks }
+  },
+  async run(body, input, running) {
+    const items = running.evaluate(body.in, input)
+    if (!Array.isArray(items)) throw new FlowError(ERRORS.expression, '`for.in` must yield an array.')
+    let output = input
+    for (const [index, item] of items.entries()) {
+      const variables = { [body.each]: item, [body.at]: index }
+      if (body.while !== undefined && !running.test(body.while, output, variables)) break
+      const ending = await running.tasks(body.tasks, output, variables)
+      if (ending.ended) return outcomeOf(ending)
+      output = ending.output
+    }
+    return { output }
+  },
+  summary({ each, tasks }) {
+    return `for each ${each} ${tasks.map(({ name }) => name).join(', ')}`
+  },
+}
+
+/** An expression, or the items themselves, which OWS wants to be mappings. */
+function compileIn(source: Located, checker: Checker): Template | undefined {
+  if (source.kind !== 'list') {
+    return checker.text(source, '`in`') === undefined ? undefined : checker.filter(source, SCOPES.task)
+  }
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+  const hint = "Write other items as an expression: '${ [1, 2] }'."
+  for (const item of source.items) {
+    if (item.kind !== 'map') checker.fault('wrong_type', item, 'An item written out must be a mapping.', hint)
+  }
+  return checker.template(source, SCOPES.task)
+}
