@@ -41,7 +41,7 @@ export const seaweedfs: Server = {
 async function start(context: StartContext): Promise<Started> {
   const command = await program('weed', context)
   const dir = join(context.dir, 'seaweedfs')
-  await mkdir(dir, { recursive: true })
+  await mkdir(dir, { recursive: true, mode: 0o700 })
   const ports = await takePorts(context)
   const version = /\d+\.\d+/.exec(
     (await execute(command, ['version'], { timeoutMs: 10_000 })).replace(/\d+GB/, ''),

@@ -215,7 +215,7 @@ async function previousIsGone(before: StackState): Promise<void> {
 
 async function dataDir(options: StackOptions): Promise<string> {
   const dir = resolve(options.dir)
-  await mkdir(dir, { recursive: true })
+  await mkdir(dir, { recursive: true, mode: 0o711 })
   if (!options.ephemeral) return dir
   await removeLeftovers(dir)
   const own = await mkdtemp(join(dir, 'ephemeral-'))

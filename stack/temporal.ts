@@ -48,7 +48,7 @@ export const temporal: Server = {
 async function start(context: StartContext): Promise<Started> {
   const command = await program('temporal', context)
   const dir = join(context.dir, 'temporal')
-  await mkdir(dir, { recursive: true })
+  await mkdir(dir, { recursive: true, mode: 0o700 })
   const port = await context.ports.take('temporal', PREFERRED_PORT)
   const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
   const address = `127.0.0.1:${port}`

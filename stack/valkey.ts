@@ -22,7 +22,7 @@ export const valkey: Server = {
 async function start(context: StartContext): Promise<Started> {
   const command = await program('valkey', context)
   const dir = join(context.dir, 'valkey')
-  await mkdir(dir, { recursive: true })
+  await mkdir(dir, { recursive: true, mode: 0o700 })
   const port = await context.ports.take('valkey', PREFERRED_PORT)
   // In a file, since arguments are seen by all users of the machine.
   const config = join(dir, 'valkey.conf')

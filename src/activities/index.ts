@@ -1,7 +1,9 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
+import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { callable } from '../resources/catalogue.ts'
@@ -27,10 +29,21 @@ export function createActivities(platform: Platform): Implementation {
   return {
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
-    callFunction: async (call, request) => (await callFunction(workspace(call, 'service'), request)) as never,
-    callHttp: async (_call, request) => (await callHttp(platform.egress, request.arguments)) as never,
+    callFunction: async (call, request) => bounded(await callFunction(workspace(call, 'service'), request)),
+    callHttp: async (_call, request) => bounded(await callHttp(platform.egress, request.arguments)),
     recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
   }
+}
+
+/** What an operation gave, as JSON. @throws Problem where Temporal would not carry it */
+function bounded(output: unknown): Json {
+  const bytes = Buffer.byteLength(JSON.stringify(output) ?? '')
+  if (bytes > LIMITS.stepOutputBytesMax) {
+    throw new Problem('output_too_large', {
+      detail: `It has ${bytes} bytes; ${LIMITS.stepOutputBytesMax} are carried.`,
+    })
+  }
+  return output as Json
 }
 
 function workspaceOf({ ref }: Call): WorkspaceRef {

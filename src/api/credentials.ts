@@ -5,15 +5,15 @@ import { Problem } from '../core/problem.ts'
 import type { Credential } from '../platform/auth.ts'
 
 /**
- * The key, in whichever presentation it comes, else a Bearer token. Identity headers (`x-tenant-id` and the like)
- * are never read.
+ * Every credential that was presented, the one that counts first: the key, in whichever presentation it comes, then a
+ * Bearer token. Identity headers (`x-tenant-id` and the like) are never read.
  * @throws Problem `credentials_missing`, `credentials_conflict`, `service_key_in_query`
  */
-export function credentialOf(
+export function credentialsOf(
   headers: IncomingHttpHeaders,
   query: Readonly<Record<string, unknown>>,
   options: { readonly keyInQuery?: boolean } = {},
-): Credential {
+): Credential[] {
   const inQuery = query['apikey']
   const allowed = options.keyInQuery && typeof inQuery === 'string' && inQuery.startsWith('svc_anon_')
   if (inQuery !== undefined && !allowed) throw new Problem('service_key_in_query')
@@ -27,12 +27,15 @@ export function credentialOf(
   ].filter((key) => key !== undefined)
   const [first] = keys
   if (keys.some((key) => key !== first)) throw new Problem('credentials_conflict')
-  if (first !== undefined) return { kind: 'api_key', text: String(first) }
-  if (scheme === 'bearer') return { kind: 'token', text: value }
-  if (headers.authorization !== undefined) {
+  const token = scheme === 'bearer' && !bearerKey
+  if (headers.authorization !== undefined && scheme !== 'bearer' && scheme !== 'apikey') {
     throw new Problem('token_invalid', { detail: 'Authorization takes the schemes Bearer and ApiKey.' })
   }
-  throw new Problem('credentials_missing')
+  if (first === undefined && !token) throw new Problem('credentials_missing')
+  return [
+    ...(first === undefined ? [] : [{ kind: 'api_key', text: String(first) } as const]),
+    ...(token ? [{ kind: 'token', text: value } as const] : []),
+  ]
 }
 
 function authorization(header: string | undefined): { scheme: string; value: string } {

@@ -9,7 +9,7 @@ import { Problem } from '../core/problem.ts'
 import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { bind } from './bind.ts'
-import { credentialOf } from './credentials.ts'
+import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
 
 declare module 'fastify' {
@@ -30,13 +30,18 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   return {
     enter: async (request) => {
-      const credential = credentialOf(
-        request.headers,
-        request.query as Record<string, unknown>,
-        operation.http,
-      )
-      request.principal = await auth.authenticate(credential)
-      platform.access.permit(operation, request.principal)
+      if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
+        throw new Problem('credentials_conflict')
+      const query = request.query as Record<string, unknown>
+      // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
+      const principals: Principal[] = []
+      for (const credential of credentialsOf(request.headers, query, operation.http)) {
+        principals.push(await auth.authenticate(credential))
+      }
+      const [principal] = principals
+      if (principal === undefined) throw new Problem('credentials_missing')
+      request.principal = principal
+      platform.access.permit(operation, principal)
     },
     handle: async (request, reply) => {
       const { principal } = request

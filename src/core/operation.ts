@@ -2,6 +2,7 @@
 
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
 
@@ -93,6 +94,7 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
       .Errors(input)
       .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
       .flatMap((error) => inputErrors(error, http))
+      .slice(0, LIMITS.faultsShownMax)
     throw new Problem('validation_failed', {
       detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
       errors,
@@ -109,7 +111,9 @@ interface SchemaError {
 
 function inputErrors<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
   const listed = error.params as { additionalProperties?: string[]; requiredProperties?: string[] }
-  const unknown = (listed.additionalProperties ?? []).map((name) => [name, 'is not a known field'] as const)
+  const unknown = (listed.additionalProperties ?? []).map(
+    (name) => [name.slice(0, 100), 'is not a known field'] as const,
+  )
   const missing = (listed.requiredProperties ?? []).map((name) => [name, 'is required'] as const)
   const named = [...unknown, ...missing]
   if (named.length === 0) return [inputError(error.instancePath, error.message, http)]

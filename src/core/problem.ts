@@ -96,6 +96,11 @@ export const PROBLEMS = {
   },
   precondition_failed: { status: 412, title: 'It has changed meanwhile', help: 'Read it again, then retry.' },
   body_too_large: { status: 413, title: 'The body is too large', help: 'See `detail` for the limit.' },
+  output_too_large: {
+    status: 413,
+    title: 'The result is too large for a flow',
+    help: 'Ask for less at once.',
+  },
   uri_too_long: { status: 414, title: 'The URL is too long', help: 'Move the query into a body.' },
   media_type_unsupported: { status: 415, title: 'The content type is not taken here', help: 'See `detail`.' },
   flow_invalid: {

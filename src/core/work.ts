@@ -20,7 +20,7 @@ export interface StepUpdate {
   readonly pointer: string
   readonly iteration: number
   readonly summary: string
-  readonly status: 'running' | 'completed' | 'faulted' | 'skipped'
+  readonly status: 'running' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
   readonly error?: Json
   readonly started_at: string
   readonly ended_at?: string

@@ -81,10 +81,14 @@ export class Access {
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
     if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
-    const row = await this.#system.row<{ tenant_id: TenantId }>(
-      sql`select tenant_id from workspaces where id = ${wanted}`,
+    const row = await this.#system.row<{ tenant_id: TenantId; state: string }>(
+      sql`select w.tenant_id, case when t.state = 'active' then w.state else t.state end as state
+        from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${wanted}`,
     )
     if (row === undefined || (role !== 'operator' && row.tenant_id !== tenantId)) throw notFound('workspace')
+    if (row.state === 'suspended') throw new Problem('tenant_suspended')
+    if (row.state !== 'active')
+      throw new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
     return { tenantId: row.tenant_id, workspaceId: wanted }
   }
 }

@@ -5,7 +5,7 @@ import type { DataRole, Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../core/tenant.ts'
 import type { Identity } from './identity.ts'
-import type { KeyCache } from './key-cache.ts'
+import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
@@ -35,6 +35,7 @@ export class Authenticator {
   readonly #system: SystemScope
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
+  readonly #bounds = new KeyCache<readonly (string | null)[]>()
 
   constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
     this.#system = new SystemScope('authenticate', database)
@@ -82,6 +83,27 @@ export class Authenticator {
     return row
   }
 
+  /** A token lives longer than a state: what it names must be there, belong together and be active. */
+  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds): Promise<void> {
+    if (tenantId === undefined) return
+    const name = `${tenantId}/${workspaceId ?? ''}`
+    const known = this.#bounds.get(name)
+    const states = known ?? (await this.#statesOf(tenantId, workspaceId))
+    if (known === undefined) this.#bounds.set(name, states)
+    if (states.includes(null))
+      throw new Problem('token_invalid', { detail: 'It names what does not exist together.' })
+    if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
+  }
+
+  async #statesOf(tenantId: TenantId, workspaceId: WorkspaceId | undefined): Promise<(string | null)[]> {
+    const row = await this.#system.row<{ tenant: string; workspace: string | null }>(sql`
+      select t.state as tenant, w.state as workspace
+      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
+      where t.id = ${tenantId}`)
+    if (row === undefined) return [null]
+    return workspaceId === undefined ? [row.tenant] : [row.tenant, row.workspace]
+  }
+
   async #token(text: string): Promise<Principal> {
     const identity = await this.#identity()
     const claims = await identity.verify(text).catch((cause: unknown) => {
@@ -95,6 +117,7 @@ export class Authenticator {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
+    await this.#refuseUnlessActive(bounds)
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     return {
       seen: `a token of ${claims.sub}`,

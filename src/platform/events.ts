@@ -85,6 +85,6 @@ export class Events {
 }
 
 /** `orders.created` is itself, `orders.*` all below `orders`. */
-export function matches(pattern: string, topic: string): boolean {
+function matches(pattern: string, topic: string): boolean {
   return pattern.endsWith('.*') ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern
 }

@@ -4,11 +4,16 @@ import {
   BucketAlreadyExists,
   BucketAlreadyOwnedByYou,
   CreateBucketCommand,
+  GetBucketTaggingCommand,
   ListBucketsCommand,
+  PutBucketTaggingCommand,
   S3Client,
+  S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { Problem } from '../core/problem.ts'
 import type { Config } from './config.ts'
+
+const OWNER_TAG = 'tenon-workspace'
 
 export class Objects {
   readonly #s3: S3Client
@@ -25,16 +30,49 @@ export class Objects {
     })
   }
 
-  /** Idempotent: a bucket that is already there is ours, since names are taken in the database first. */
-  async makeBucket(name: string): Promise<void> {
+  /**
+   * Makes a bucket for its owner. Idempotent for the same owner, by a tag that is set when it is made; a bucket that
+   * is there without that tag belongs to somebody else, whatever our database says.
+   * @throws Problem `conflict`, or `dependency_unavailable`
+   */
+  async makeBucket(name: string, owner: string): Promise<void> {
     try {
-      await this.#s3.send(new CreateBucketCommand({ Bucket: name }))
+      if (await this.#create(name)) await this.#tag(name, owner)
+      else if ((await this.#ownerOf(name)) !== owner)
+        throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
     } catch (error) {
-      if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return
+      if (error instanceof Problem) throw error
       throw new Problem('dependency_unavailable', {
         detail: 'The object store does not answer.',
         cause: error,
       })
+    }
+  }
+
+  /** @returns whether it was made now */
+  async #create(Bucket: string): Promise<boolean> {
+    try {
+      await this.#s3.send(new CreateBucketCommand({ Bucket }))
+      return true
+    } catch (error) {
+      if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return false
+      throw error
+    }
+  }
+
+  async #tag(Bucket: string, Value: string): Promise<void> {
+    await this.#s3.send(
+      new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key: OWNER_TAG, Value }] } }),
+    )
+  }
+
+  async #ownerOf(Bucket: string): Promise<string | undefined> {
+    try {
+      const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
+      return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value
+    } catch (error) {
+      if (error instanceof S3ServiceException && error.name === 'NoSuchTagSet') return undefined
+      throw error
     }
   }
 

@@ -159,8 +159,8 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
-  makeBucket(name: string): Promise<void> {
-    return this.parts.objects.makeBucket(name)
+  makeBucket(name: string, owner: string): Promise<void> {
+    return this.parts.objects.makeBucket(name, owner)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

@@ -53,6 +53,11 @@ export const createApiKey = onStructure({
     location: ({ id }) => `/v1/api-keys/${id}`,
   },
   run: async (scope, input) => {
+    if ((input.scopes ?? []).length > 0) {
+      const detail = 'Scopes are not enforced yet, so none is taken: a key has the rights of its kind.'
+      const errors = [{ in: 'body', name: 'scopes', pointer: '/scopes', detail }] as const
+      throw new Problem('validation_failed', { detail, errors })
+    }
     const key = makeKey(input.kind)
     if (input.expires_at !== undefined && Date.parse(input.expires_at) <= Date.now()) {
       throw new Problem('validation_failed', { detail: 'expires_at lies in the past.' })

@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { isUuid } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
@@ -129,11 +130,16 @@ export const updateDocument = inWorkspace({
           version = case when ${text}::jsonb = '{}' then version else version + 1 end,
           updated_at = case when ${text}::jsonb = '{}' then updated_at else now() end
         where collection = ${name} and id = ${documentId(id)} and (${version}::bigint is null or version = ${version})
+          and octet_length((data || ${text}::jsonb)::text) <= ${LIMITS.documentBytesMax}
         returning ${COLUMNS}`,
-      sql`select version from documents where collection = ${name} and id = ${id}`,
+      sql`select version, octet_length((data || ${text}::jsonb)::text) as bytes from documents
+        where collection = ${name} and id = ${id}`,
     )
     if (row !== undefined) return toDocument(row as unknown as DocumentRow)
     if (current === undefined) throw notFound('document')
+    if (Number(current['bytes']) > LIMITS.documentBytesMax) {
+      throw new Problem('body_too_large', { detail: `The document would have ${current['bytes']} bytes.` })
+    }
     throw new Problem('precondition_failed', {
       detail: `The document is at version ${current['version']}.`,
       headers: { etag: `"v${current['version']}"` },

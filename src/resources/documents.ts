@@ -29,9 +29,10 @@ export const Document = Type.Intersect([
  * @throws Problem `validation_failed` with every fault at once, or `body_too_large`
  */
 export function checkFields(fields: Fields): string {
-  const errors = Object.keys(fields).flatMap(reserved)
-  const measure = { keys: 0, errors }
+  const measure: Measure = { keys: 0, errors: [] }
+  for (const name of Object.keys(fields)) note(measure, reserved(name))
   inspect(fields, '', 1, measure)
+  const { errors } = measure
   if (measure.keys > LIMITS.documentKeysMax) {
     errors.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
   }
@@ -48,11 +49,15 @@ export function checkFields(fields: Fields): string {
   return text
 }
 
-function reserved(name: string): InputError[] {
-  if (name === 'id') return [fault('/id', 'is assigned by the server')]
-  return name.startsWith('_')
-    ? [fault(`/${token(name)}`, 'is reserved: names that begin with _ are ours')]
-    : []
+function reserved(name: string): InputError | undefined {
+  if (name === 'id') return fault('/id', 'is assigned by the server')
+  if (!name.startsWith('_')) return undefined
+  return fault(`/${token(name)}`, 'is reserved: names that begin with _ are ours')
+}
+
+/** Keeps the first faults: a reply must not grow with what was sent. */
+function note(measure: Measure, error: InputError | undefined): void {
+  if (error !== undefined && measure.errors.length < LIMITS.faultsShownMax) measure.errors.push(error)
 }
 
 interface Measure {
@@ -60,28 +65,34 @@ interface Measure {
   readonly errors: InputError[]
 }
 
-/** Depth is bounded first, so the walk itself is. */
+/** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
 function inspect(value: unknown, pointer: string, depth: number, measure: Measure): void {
-  if (typeof value === 'string' && value.includes('\u0000'))
-    measure.errors.push(fault(pointer, 'holds a NUL character'))
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-    measure.errors.push(fault(pointer, 'is an integer beyond 2^53 and would not read back the same'))
-  }
-  if (typeof value !== 'object' || value === null) return
+  note(measure, faultOf(value, pointer))
+  if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
   if (depth > LIMITS.documentDepthMax) {
-    if (measure.errors.length < 20)
-      measure.errors.push(fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
+    note(measure, fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
     return
   }
   for (const [name, member] of Object.entries(value)) {
-    measure.keys += 1
-    if (name.includes('\u0000')) measure.errors.push(fault(pointer, 'has a name with a NUL character'))
+    if (!Array.isArray(value)) measure.keys += 1
+    if (name.includes('\u0000')) note(measure, fault(pointer, 'has a name with a NUL character'))
     inspect(member, `${pointer}/${token(name)}`, depth + 1, measure)
   }
 }
 
-/** A member's name as a reference token (RFC 6901 §3). */
-const token = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
+/** What of a single value would not read back the same. */
+function faultOf(value: unknown, pointer: string): InputError | undefined {
+  if (typeof value === 'string' && value.includes('\u0000')) return fault(pointer, 'holds a NUL character')
+  if (typeof value !== 'number') return undefined
+  if (!Number.isFinite(value)) return fault(pointer, 'is a number too large to be kept')
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    return fault(pointer, 'is an integer beyond 2^53 and would not read back the same')
+  }
+  return undefined
+}
+
+/** A member's name as a reference token (RFC 6901 §3); a very long one is cut. */
+const token = (name: string) => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 
 function fault(pointer: string, detail: string): InputError {
   return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }

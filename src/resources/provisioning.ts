@@ -36,7 +36,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       sql`select bucket from workspaces where id = ${ref.workspaceId}`,
     )
     if (row === undefined) throw notFound('workspace')
-    await scope.makeBucket(row.bucket)
+    await scope.makeBucket(row.bucket, ref.workspaceId)
   },
   activate_workspace: async (scope, ref) => {
     await scope.batch(sql`

@@ -326,6 +326,38 @@ describe('tasks', () => {
     expect(body.steps[0]).toMatchObject({ status: 'faulted', name: 'a' })
   })
 
+  test('for, try, fork and emit on Temporal: retries, a race, an event that is heard', async () => {
+    const tasks = `- each:
+    for: { each: n, in: '\${ .numbers }' }
+    do:
+      - keep: { call: collection.create, with: { name: loops, document: { n: '\${ $n }' } } }
+- attempt:
+    try:
+      - ask: { call: http, with: { method: get, endpoint: '${base}/teapot' } }
+    catch:
+      as: fault
+      retry: { delay: { milliseconds: 50 }, limit: { attempt: { count: 2 } } }
+      do:
+        - note: { set: { status: '\${ $fault.status }' } }
+- race:
+    fork:
+      compete: true
+      branches:
+        - slow: { wait: PT1M }
+        - quick: { set: { won: quick } }
+- tell:
+    emit: { event: { with: { type: flows.done, data: { n: 3 } } } }`
+    const teapots = requests.filter(({ path }) => path === '/teapot').length
+    const { body } = await ran(await published(flow('widened', tasks)), { numbers: [1, 2, 3] })
+    expect(body.error).toBeNull()
+    expect(body).toMatchObject({ status: 'completed', output: { type: 'flows.done', data: { n: 3 } } })
+    expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(teapots + 3)
+    const stored = await call('GET', '/v1/collections/loops/documents', { as: room.service })
+    expect(stored.body.data.map(({ n }: { n: number }) => n)).toEqual([1, 2, 3])
+    const slow = body.steps.find(({ name }: { name: string }) => name === 'slow')
+    expect(slow.status).toBe('cancelled')
+  })
+
   test('data is never evaluated', async () => {
     const input = { name: '${ $workflow.id }' }
     const { body } = await ran(await published(flow('inert', "- a:\n    set: { said: '${ .name }' }")), input)

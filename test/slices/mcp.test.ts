@@ -13,7 +13,11 @@ async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): P
   const client = new Client({ name: 'test', version: '1' })
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: as } })
   await client.connect(transport as Parameters<typeof client.connect>[0])
-  return work(client).finally(() => client.close())
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
 }
 
 test('every administrative read operation is a tool with its own schema; no write is', async () => {

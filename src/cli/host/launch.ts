@@ -1,6 +1,7 @@
 /** From running servers to a running platform: migrate, build the bundle, start the API and the worker. */
 
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -44,6 +45,7 @@ export async function launch(options: Launch): Promise<Launched> {
     TENON_WORKFLOW_BUNDLE: build.workflows,
     NODE_ENV: 'production',
     AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+    ...ownSettings(),
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
@@ -57,6 +59,14 @@ export async function launch(options: Launch): Promise<Launched> {
     clientSecret: deriveSecret(masterKey, DERIVED.operatorSecret),
     env,
   }
+}
+
+/** Settings of the platform that stand in our own environment, other than those that are decided here. */
+function ownSettings(): Record<string, string> {
+  const { LOG_LEVEL, TENON_EGRESS_ALLOW, TENON_PUBLIC_URL, TENON_OPERATOR_SECRET, TEMPORAL_NAMESPACE } =
+    process.env
+  const named = { LOG_LEVEL, TENON_EGRESS_ALLOW, TENON_PUBLIC_URL, TENON_OPERATOR_SECRET, TEMPORAL_NAMESPACE }
+  return Object.fromEntries(Object.entries(named).flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }
 
 function runProcess(
@@ -88,8 +98,13 @@ export async function masterKeyOf(dir: string): Promise<string> {
   const file = join(dir, 'master.key')
   const known = await readFile(file, 'utf8').catch(() => undefined)
   if (known !== undefined) return known.trim()
+  if (existsSync(join(dir, 'master.made')))
+    throw new Error(
+      `${file} is gone, and with it what reads the secrets of this data. Put it back, or move ${dir} away to begin anew.`,
+    )
   const made = randomBytes(32).toString('base64')
   await mkdir(dir, { recursive: true, mode: 0o700 })
   await writeFile(file, `${made}\n`, { mode: 0o600, flag: 'wx' })
+  await writeFile(join(dir, 'master.made'), 'A master key was made for this data; see master.key.\n')
   return made
 }

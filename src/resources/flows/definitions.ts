@@ -48,20 +48,20 @@ interface FlowRow {
   readonly name: string
   readonly source: string
   readonly latest_version: number
+  readonly faults: Static<typeof Fault>[]
   readonly created_at: string
   readonly updated_at: string
 }
 
-const COLUMNS = sql`id, name, source, latest_version, created_at, updated_at`
+const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
 
 /** Compiles against the platform's catalogue. */
 export const compileFlow = (source: string) =>
   compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
 function toFlow(row: FlowRow): Flow {
-  const { faults } = compileFlow(row.source)
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
-  return { ...row, state, valid: faults.length === 0, faults: [...faults] }
+  return { ...row, state, valid: row.faults.length === 0 }
 }
 
 /** `{flow}` in paths is an id or a name. */
@@ -108,7 +108,8 @@ export const createFlow = inWorkspace({
     if (named === undefined) throw flowInvalid(faults)
     const row = await scope
       .row<FlowRow>(
-        sql`insert into flows (id, name, source) values (${scope.newId('flow')}, ${named}, ${source}) returning ${COLUMNS}`,
+        sql`insert into flows (id, name, source, faults)
+          values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`,
       )
       .catch((error: unknown) => {
         if (violated(error) !== 'flows_tenant_id_workspace_id_name_key') throw error
@@ -144,8 +145,10 @@ export const updateFlow = inWorkspace({
     texts: { 'application/yaml': 'source' },
   },
   run: async (scope, { flow, source }) => {
+    const { faults } = compileFlow(source)
     const row = await scope.row<FlowRow>(sql`
-      update flows set source = ${source}, updated_at = now() where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
+      update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
+      where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
     if (row === undefined) throw notFound('flow')
     return toFlow(row)
   },

@@ -1,6 +1,6 @@
 /** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
 
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -10,6 +10,29 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
  * @throws Problem `not_found` where the execution is not of the scope's workspace
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  try {
+    await write(scope, update)
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'value_invalid') throw error
+    await write(scope, unstorable(update))
+  }
+}
+
+/** A run whose values the store refuses (NUL, half surrogates) still ends, and says why it has no output. */
+function unstorable({ output: _output, error: _error, ...update }: RunUpdate): RunUpdate {
+  const fault = { title: 'Value error', status: 400, detail: 'It holds NUL or half of a surrogate pair.' }
+  const steps = update.steps.map(({ error: _stepError, ...step }) => ({
+    ...step,
+    summary: plain(step.summary),
+  }))
+  return update.ended_at === undefined
+    ? { ...update, steps }
+    : { ...update, steps, status: 'faulted', error: fault }
+}
+
+const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toString()
+
+async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const id = update.execution_id
   const [[row] = []] = await scope.batch(
     sql`update executions set
