@@ -99,12 +99,16 @@ function refuseOtherMethods(app: FastifyInstance): void {
   }
 }
 
+/** What the issuer offers so far: no sign-in of people, so none of the routes for it. */
+const OFFERED = /^\/auth\/(token|jwks|\.well-known\/openid-configuration)(\?|$)/
+
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */
 async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
   await app.register(async (auth) => {
     auth.removeAllContentTypeParsers()
     auth.addContentTypeParser('*', (_request, _payload, done) => done(null))
     auth.all('/auth/*', async (request, reply) => {
+      if (!OFFERED.test(request.url)) throw new Problem('route_not_found')
       const issuer = await identity()
       reply.raw.setHeader('x-request-id', request.id)
       reply.hijack()

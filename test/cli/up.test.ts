@@ -55,6 +55,13 @@ test('tenon token prints the token alone; tenon flow validate prints file:line:c
   const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })
   const token = await tenon('token')
   expect(token.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  const { databaseUrl: DATABASE_URL, env: servers } = inject('tenon')
+  const doctor = await run(process.execPath, ['stack/bootstrap.mjs', 'doctor'], {
+    env: { ...env, ...servers, DATABASE_URL },
+  })
+  expect(doctor.stdout).toMatch(/✓ tenon_app +neither superuser nor BYPASSRLS/)
+  expect(doctor.stdout).toContain('forced on every table')
+  expect(doctor.stdout).toContain('All is well.')
   const valid = await tenon('flow', 'validate', 'flows-dsl/examples/hello.yaml')
   expect(valid.stdout).toBe('flows-dsl/examples/hello.yaml: valid\n')
   const faulty = await tenon('flow', 'validate', 'package.json').catch(

@@ -173,6 +173,33 @@ describe('credentials', () => {
   })
 })
 
+test('the issuer offers tokens and its keys, and nothing else', async () => {
+  expect((await call('GET', '/auth/jwks')).body.keys).toHaveLength(1)
+  for (const path of [
+    '/auth/auth',
+    '/auth/me',
+    '/auth/session/end',
+    '/auth/request',
+    '/auth/../v1/tenants',
+  ]) {
+    expect((await call('GET', path)).headers.get('content-type')).toContain('problem+json')
+  }
+})
+
+test('a method that nobody knows is no fault of ours', async () => {
+  for (const method of ['QUERY', 'PROPFIND', 'TRACE']) {
+    const { hostname, port } = new URL(inject('tenon').url)
+    const status = await new Promise((resolve) => {
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(`${method} ${DOCUMENTS} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`),
+      )
+      socket.once('data', (chunk) => resolve(Number(String(chunk).split(' ')[1])))
+    })
+    expect(status, method).toBeGreaterThanOrEqual(400)
+    expect(status, method).toBeLessThan(500)
+  }
+})
+
 test('a request id of the caller is kept where it is harmless, else replaced', async () => {
   const send = async (id: string) =>
     (await call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
