@@ -32,7 +32,8 @@ const tagOf = (operation: AnyOperation) => operation.name.split('.')[0] ?? ''
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
-  const status = successStatus(operation)
+  // Of an output that says nothing of itself: the status when all went well.
+  const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
   return {
@@ -60,12 +61,6 @@ function describe(operation: AnyOperation): Json {
 
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
-
-/** What the operation answers when all went well; 202 beside it where it may go on. */
-function successStatus({ name, http }: AnyOperation): string {
-  if (name === 'event.publish') return '202'
-  return http.method === 'POST' && http.status !== undefined ? '201' : '200'
-}
 
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input

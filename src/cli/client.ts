@@ -45,10 +45,7 @@ export class ApiClient {
       headers: { ...this.#headers, ...(body !== undefined && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
     }).catch((cause: unknown) => {
-      throw new Error(
-        `Nobody answers at ${this.url}. Start the platform with \`npm start\`, or set TENON_URL.`,
-        { cause },
-      )
+      throw nobodyAt(this.url, cause)
     })
     const json = (await response.json().catch(() => ({}))) as T
     if (!response.ok) throw new ApiError(response.status, json as Record<string, unknown>)
@@ -68,18 +65,21 @@ export class ApiClient {
 /** OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer. */
 export async function fetchToken(url: string, clientId: string, clientSecret: string): Promise<string> {
   const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
-  const client = new ApiClient(url, { authorization: `Basic ${basic}` })
-  const response = await fetch(`${client.url}/auth/token`, {
+  const response = await fetch(`${url}/auth/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
     body: 'grant_type=client_credentials',
   }).catch((cause: unknown) => {
-    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
-      cause,
-    })
+    throw nobodyAt(url, cause)
   })
   const { access_token, error_description, error } = (await response.json()) as Record<string, string>
   if (access_token === undefined)
     throw new Error(`No token: ${error_description ?? error ?? response.status}`)
   return access_token
+}
+
+function nobodyAt(url: string, cause: unknown): Error {
+  return new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
+    cause,
+  })
 }
