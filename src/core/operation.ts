@@ -18,8 +18,9 @@ export interface HttpBinding<Output> {
   readonly body?: string
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
-  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
-  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id'>>
+  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240),
+   * `x-request-id` the id under which the request is logged, also where none was sent. */
+  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id' | 'x-request-id'>>
   /** `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone. */
   readonly reply?: 'feed'
   /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */

@@ -34,6 +34,11 @@ export const PROBLEMS = {
   },
   header_invalid: { status: 400, title: 'A header is not valid', help: 'See `detail`.' },
   request_malformed: { status: 400, title: 'The request is not valid HTTP', help: 'Check the request line.' },
+  batch_refused: {
+    status: 400,
+    title: 'One JSON-RPC message a request: batches are not taken',
+    help: 'Send each message by itself.',
+  },
   credentials_conflict: {
     status: 400,
     title: 'Two different API keys in one request',
@@ -75,6 +80,16 @@ export const PROBLEMS = {
     status: 403,
     title: 'The credential may not do this',
     help: 'Ask for a credential with a higher role.',
+  },
+  insufficient_scope: {
+    status: 403,
+    title: 'The token lacks a scope',
+    help: 'Get a token with the scopes that `www-authenticate` names.',
+  },
+  feature_not_enabled: {
+    status: 403,
+    title: 'The feature is not enabled in this workspace',
+    help: 'An operator can enable it.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
   not_found: {

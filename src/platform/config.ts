@@ -40,6 +40,11 @@ const ConfigSchema = Type.Object({
     pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
     description: 'host:port,… that flows may reach although they are not public.',
   }),
+  TENON_MCP_ORIGINS: Type.String({
+    default: '',
+    pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
+    description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
+  }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Least level that is logged.' },
@@ -87,6 +92,9 @@ function fault(name: string, schema: Type.TSchema & { description?: string }, va
 export function publicUrl(config: Config): string {
   return (config.TENON_PUBLIC_URL ?? `http://${config.TENON_HOST}:${config.TENON_PORT}`).replace(/\/$/, '')
 }
+
+/** The embedded issuer, as tokens name it. */
+export const issuerUrl = (config: Config): string => `${publicUrl(config)}/auth`
 
 /** The settings as a table for docs/reference/config.md. */
 export function describeConfig(): { name: string; default: string; description: string }[] {

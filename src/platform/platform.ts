@@ -36,7 +36,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache() }
+  const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache(), log }
   const platform: Platform = {
     config,
     log,

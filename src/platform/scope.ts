@@ -8,6 +8,7 @@ import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/
 import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { Log } from './log.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
 import type { Database, Mandate } from './pg/database.ts'
@@ -24,6 +25,7 @@ export interface Parts {
   readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly log: Log
 }
 
 const MASKS = {
@@ -80,12 +82,21 @@ abstract class Scope {
     return typeId(prefix, this.uuid())
   }
 
+  /** Puts an error of ours into the log where its caller is told of it in no detail. */
+  report(error: unknown, what: string): void {
+    this.#parts.log.error({ err: error, subject: this.actor.subject }, what)
+  }
+
   protected durable(ref: TenantRef): Durable {
     return new Durable(ref, this.#parts.temporal)
   }
 
   protected get parts(): Parts {
     return this.#parts
+  }
+
+  protected get ids(): IdSource {
+    return this.#ids
   }
 }
 
@@ -186,6 +197,14 @@ export class WorkspaceScope extends Scope {
 
   static open(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource): WorkspaceScope {
     return new WorkspaceScope(actor, ref, parts, ids)
+  }
+
+  /**
+   * The same workspace with the rights of a service key, for the tools of its MCP servers: an admin scope sees no
+   * documents, a tool can do no more than such a key. An admin may make one, so nobody gains by this.
+   */
+  asService(): WorkspaceScope {
+    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
   }
 
   get events(): Events {
