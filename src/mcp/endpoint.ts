@@ -39,7 +39,7 @@ export function mountEndpoint(app: FastifyInstance, endpoint: Endpoint): void {
     handler: async (request, reply) => {
       const message = (request.body ?? {}) as Message
       try {
-        refuseNonsense(request.body)
+        refuseNonsense(request.body, request.headers['content-type'])
         const server = await endpoint.open(request, message)
         await answer(request, reply, server)
       } catch (error) {
@@ -62,9 +62,9 @@ export function mountEndpoint(app: FastifyInstance, endpoint: Endpoint): void {
 }
 
 /** @throws Problem for what is no JSON, more than one message, or too deep for anything behind to walk */
-function refuseNonsense(body: unknown): void {
+function refuseNonsense(body: unknown, type: string | undefined): void {
   if (Array.isArray(body)) throw new Problem('batch_refused')
-  if (typeof body === 'string')
+  if (typeof body === 'string' && !type?.startsWith('application/json'))
     throw new Problem('media_type_unsupported', { detail: 'Send application/json.' })
   if (typeof body !== 'object' || body === null)
     throw new Problem('body_invalid', { detail: 'The body must be one JSON-RPC message.' })

@@ -137,6 +137,7 @@ class HostedDoor {
       outcome: refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
       ...(refused && { code: refused.code }),
+      ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
       durationMs: Math.round(performance.now() - visit.startedMs),
     })
   }

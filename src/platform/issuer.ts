@@ -34,6 +34,9 @@ export function openProvider(settings: IssuerSettings): Provider {
     jwks: { keys: [{ ...jwk, alg: ALGORITHM, use: 'sig' }] },
     cookies: { keys: [settings.cookieKey] },
     clients: [clientOf(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
+    // No flow with a browser: none is announced.
+    responseTypes: [],
+    scopes: ['openid'],
     ttl: { ClientCredentials: LIMITS.tokenSeconds },
     extraTokenClaims: async (_context, token) =>
       'resourceServer' in token && token.clientId !== undefined

@@ -13,6 +13,7 @@ import {
   tokenOf,
   unique,
 } from '../support/tenants.ts'
+import { furnishMcp, MCP_ROWS } from './mcp-rows.ts'
 
 /** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
 type Foreign =
@@ -141,6 +142,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
     foreign: 'not_found',
   },
+  ...MCP_ROWS,
 }
 
 let ours: World
@@ -190,6 +192,7 @@ async function furnish(room: Room): Promise<World> {
     as: room.service,
     body: { by: 'us' },
   })
+  await furnishMcp(room)
   const flow = await call('POST', `${room.flows}/definitions`, {
     as,
     body: { source: SOURCE('secret-flow') },
@@ -322,4 +325,6 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  const server = await call('GET', `/v1/mcp/workspaces/${room.workspaceId}/servers/sweep`, { as })
+  expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
 })

@@ -84,7 +84,7 @@ export function drafted(choices: Readonly<Record<string, Choice>>, candidates: r
   faults.push(...collisions(tools))
   if (tools.length > LIMITS.mcpToolsMax)
     faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
-  refuse(faults.slice(0, LIMITS.faultsShownMax))
+  refuse(faults)
   return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 

@@ -1,5 +1,6 @@
 /** Texts that a model will read: what people who approve them could not see is refused. */
 
+import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 
 /** Controls, format characters (zero-width, bidi, tags), private use, and the selectors that can carry hidden text. */
@@ -18,9 +19,9 @@ export function hidden(text: string, pointer: string): InputError | undefined {
   }
 }
 
-/** @throws Problem `validation_failed` with all of them, where there are any */
+/** @throws Problem `validation_failed` with the first of them, where there are any */
 export function refuse(errors: readonly (InputError | undefined)[]): void {
-  const found = errors.filter((error) => error !== undefined)
+  const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
   if (found.length === 0) return
   const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
   throw new Problem('validation_failed', { detail, errors: found })
