@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { createKey, createTenant } from './admin.ts'
 import * as flow from './flow.ts'
+import * as mcp from './mcp.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
@@ -94,6 +95,26 @@ flows
   .command('watch <execution>')
   .option(...workspaceOption)
   .action(verb(flow.watch))
+
+const servers = program.command('mcp').description('hosted MCP servers')
+servers
+  .command('publish <server>')
+  .description('create it where it is missing, curate and publish it')
+  .option(...workspaceOption)
+  .option('--tools <file>', 'JSON, as PUT …/curation takes it; default: all that only reads')
+  .option('--writes', 'without a file: what writes as well')
+  .action(verb(mcp.publish))
+servers
+  .command('call <server> <tool>')
+  .option(...workspaceOption)
+  .option('--arguments <json>', 'arguments of the tool', '{}')
+  .action(verb(mcp.callTool))
+servers
+  .command('token <server>')
+  .description('print an access token for it, alone on stdout')
+  .option(...workspaceOption)
+  .option('--scope <scopes>', 'space-separated; default: what only reads')
+  .action(verb(mcp.token))
 
 program
   .command('reference', { hidden: true })
