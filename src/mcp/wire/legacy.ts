@@ -9,7 +9,7 @@ import {
   type ListToolsResult,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { Serve, WireServer } from './port.ts'
+import { ASKS_NOTHING, type Serve, type WireServer } from './port.ts'
 
 export const serveLegacy: Serve = async ({ request, response, body }, server) => {
   const mcp = serverOf(server)
@@ -24,7 +24,7 @@ export const serveLegacy: Serve = async ({ request, response, body }, server) =>
 function serverOf({ name, version, instructions, tools, call }: WireServer): Server {
   const server = new Server(
     { name, version },
-    { capabilities: { tools: {} }, ...(instructions && { instructions }) },
+    { capabilities: { tools: {} }, jsonSchemaValidator: ASKS_NOTHING, ...(instructions && { instructions }) },
   )
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
     tools: tools as unknown as ListToolsResult['tools'],

@@ -8,7 +8,7 @@ import {
   ProtocolErrorCode,
   Server,
 } from '@modelcontextprotocol/server'
-import type { Serve, WireServer } from './port.ts'
+import { ASKS_NOTHING, type Serve, type WireServer } from './port.ts'
 
 export const serveModern: Serve = async ({ request, response, body }, server) => {
   const { method, id = null } = (body ?? {}) as { method?: unknown; id?: unknown }
@@ -28,7 +28,7 @@ export const serveModern: Serve = async ({ request, response, body }, server) =>
 function serverOf({ name, version, instructions, tools, call }: WireServer): Server {
   const server = new Server(
     { name, version },
-    { capabilities: { tools: {} }, ...(instructions && { instructions }) },
+    { capabilities: { tools: {} }, jsonSchemaValidator: ASKS_NOTHING, ...(instructions && { instructions }) },
   )
   // What a client is shown depends on its token: nobody may keep it for others.
   server.setRequestHandler('tools/list', async () => ({

@@ -26,8 +26,17 @@ export interface WireServer {
   readonly call: (tool: string, args: Record<string, unknown>) => Promise<WireResult | undefined>
 }
 
+/**
+ * For the SDKs, which would otherwise build a schema compiler of their own for each request: it is for what servers ask
+ * of clients, and ours ask nothing.
+ */
+export const ASKS_NOTHING = {
+  getValidator: () => () =>
+    ({ valid: false, data: undefined, errorMessage: 'This server asks nothing.' }) as const,
+}
+
 /** A POST whose body has been read; whoever serves it writes the whole response. */
-export interface Exchange {
+interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly body: unknown

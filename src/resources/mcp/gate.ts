@@ -25,7 +25,7 @@ export interface ToolCall extends Seen {
 }
 
 /** JSON-RPC: what was asked for is not there, or cannot be read. */
-export const INVALID_PARAMS = -32_602
+const INVALID_PARAMS = -32_602
 
 /**
  * Runs a tool of a version and puts the call on record, however it ended. Who may call it is the door's to know.

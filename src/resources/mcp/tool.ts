@@ -12,7 +12,7 @@ export interface Annotations {
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 /** Which operation a tool runs, and the part of its input that the tool's caller does not choose. */
-export interface Binding {
+interface Binding {
   readonly source: string
   readonly operation: string
   readonly fixed: Readonly<Record<string, unknown>>
