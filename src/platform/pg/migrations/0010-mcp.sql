@@ -18,6 +18,9 @@ create table tenon.mcp_servers (
   unique (tenant_id, workspace_id, name)
 );
 
+-- The issuer and the wire know the workspace alone.
+create index on tenon.mcp_servers (workspace_id);
+
 create table tenon.mcp_server_versions (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
