@@ -9,6 +9,7 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
+import { egressAllowed } from '../resources/services.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { callHttp } from './http-call.ts'
@@ -30,7 +31,10 @@ export function createActivities(platform: Platform): Implementation {
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
     callFunction: async (call, request) => bounded(await callFunction(workspace(call, 'service'), request)),
-    callHttp: async (_call, request) => bounded(await callHttp(platform.egress, request.arguments)),
+    callHttp: async (call, request) => {
+      const allowed = await egressAllowed(workspace(call, 'workspace_admin'))
+      return bounded(await callHttp(platform.egress, request.arguments, allowed))
+    },
     recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
   }
 }

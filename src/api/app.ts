@@ -39,6 +39,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
+  app.decorateRequest('room', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   app.addHook('onRequest', async (request, reply) => {
@@ -46,6 +47,9 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     if (request.url.length > LIMITS.urlBytesMax) throw new Problem('uri_too_long')
   })
   app.addHook('onResponse', logLine)
+  app.addHook('onResponse', async (request, reply) => {
+    if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
+  })
   parsers(app)
   for (const operation of OPERATIONS) route(app, operation, doorOf(operation, platform, doorkeeper.auth))
   mountHealth(app, platform)

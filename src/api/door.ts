@@ -6,8 +6,10 @@ import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
+import { WorkspaceScope } from '../platform/scope.ts'
 import { bind } from './bind.ts'
 import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
@@ -16,6 +18,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
+    /** Set when the request has come into a workspace: whose request it counts as. */
+    room: WorkspaceRef | undefined
   }
 }
 
@@ -48,6 +52,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (principal === undefined) throw new TypeError('a route without its door')
       const input = bind(operation, request)
       const scope = await platform.access.open(operation, principal, workspaceNamed(request))
+      if (scope instanceof WorkspaceScope) request.room = scope.ref
       const output = await operation.run(scope, operation.parse(input))
       if (operation.http.reply === 'feed') return sendFeed(output as Feed, request, reply)
       check?.(output)

@@ -31,4 +31,10 @@ export const LIMITS = {
   feedQueueBytesMax: 1_048_576,
   feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
+  meterFlushMs: 2_000,
+  /** The last bucket begins at 2^19.5 ms, twelve minutes. */
+  meterBuckets: 40,
+  metersKeptMax: 10_000,
+  analyticsPointsMax: 1_000,
+  analyticsWindowDaysMax: 90,
 } as const

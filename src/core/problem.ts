@@ -77,6 +77,11 @@ export const PROBLEMS = {
     help: 'Ask for a credential with a higher role.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
+  feature_not_enabled: {
+    status: 403,
+    title: 'The feature is not switched on',
+    help: 'It is experimental: an admin switches it on with POST /v1/services/configure.',
+  },
   not_found: {
     status: 404,
     title: 'Not found',

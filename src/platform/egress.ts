@@ -61,13 +61,15 @@ export class Egress {
 
   /**
    * Sends one request. Redirects are answers, not followed.
+   * @param allowed `host:port` texts that this caller may reach besides
    * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
    */
-  async send(outbound: Outbound): Promise<Inbound> {
+  async send(outbound: Outbound, allowed: readonly string[] = []): Promise<Inbound> {
     const { url } = outbound
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
     const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-    const trusted = this.#allowed.has(`${url.hostname}:${port}`)
+    const place = `${url.hostname}:${port}`
+    const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
     if (!trusted && isIP(host) !== 0) judge(host)
     return exchange(outbound, trusted ? undefined : guardedLookup)

@@ -5,6 +5,7 @@ import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import { Meters } from './meters.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
 import type { Parts } from './scope.ts'
@@ -23,6 +24,7 @@ export interface Platform {
   readonly log: Log
   readonly access: Access
   readonly egress: Egress
+  readonly meters: Meters
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -37,11 +39,13 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache() }
+  const meters = new Meters(database, log)
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    meters,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -49,6 +53,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       { name: 'streams', ping: () => streams.ping() },
     ],
     close: async () => {
+      await meters.flush()
       objects.close()
       streams.close()
       await Promise.all([database.close(), temporal.close()])

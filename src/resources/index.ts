@@ -1,6 +1,7 @@
 /** OPERATIONS: the table of contents of the product. A slice is added here and nowhere else. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
 import { publishEvent, subscribeEvents } from './events.ts'
@@ -8,6 +9,8 @@ import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } 
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import { getOperation, listOperations } from './operations.ts'
+import { getQuotas, setQuotas } from './quotas.ts'
+import { configureServices, getServices } from './services.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
@@ -24,6 +27,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   revokeApiKey,
   getOperation,
   listOperations,
+  setQuotas,
+  getQuotas,
+  configureServices,
+  getServices,
+  queryAnalytics,
   createDocument,
   getDocument,
   listDocuments,

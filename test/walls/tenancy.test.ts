@@ -96,6 +96,22 @@ const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'own_thing',
   },
   'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+  'quota.set': {
+    path: () => '/v1/quotas',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, limits: { documents: 0 } }),
+    foreign: 'refused',
+  },
+  'quota.get': { path: ({ room }) => `/v1/quotas?workspace_id=${room.workspaceId}`, foreign: 'not_found' },
+  'service.configure': {
+    path: () => '/v1/services/configure',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }),
+    foreign: 'not_found',
+  },
+  'service.get': {
+    path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
   'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
   'flow.create': {
     path: ({ room }) => `${room.flows}/definitions`,

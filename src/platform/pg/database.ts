@@ -90,9 +90,19 @@ const REFUSALS = [
 function translate(error: unknown): Problem | DatabaseError {
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
+  if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
+}
+
+/** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
+const QUOTA_EXCEEDED = 'TQ001'
+
+function quotaExceeded(error: DatabaseError): Problem {
+  const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
+  const detail = `The quota ${members.quota} is ${members.limit}, and ${members.used} are in use.`
+  return new Problem('quota_exceeded', { detail, members, cause: error })
 }
 
 function unavailable(cause: unknown): Problem {
