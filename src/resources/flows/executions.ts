@@ -7,6 +7,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { workflowId } from '../../core/tenant.ts'
+import { violated } from '../../platform/pg/database.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
@@ -117,7 +118,7 @@ async function admit(
   start: { id: string; flow: string; input: unknown; version: number | null },
 ): Promise<Admitted> {
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
-  const row = await scope.row<Admitted>(sql`
+  const admission = sql`
     with chosen as (
       select f.id as flow_id, f.name as flow_name, v.version, v.ir,
         ${prefix}::text || f.id || ':' || ${uuidOf(start.id)}::text as workflow_id
@@ -131,7 +132,11 @@ async function admit(
         ${scope.actor.subject}
       from chosen
     )
-    select flow_id, flow_name, version, ir, workflow_id from chosen`)
+    select flow_id, flow_name, version, ir, workflow_id from chosen`
+  const row = await scope.row<Admitted>(admission).catch((error: unknown) => {
+    // The version was read and is gone: the flow was deleted in between.
+    throw violated(error) === undefined ? error : notFound('flow')
+  })
   if (row !== undefined) return row
   await findFlow(scope, start.flow)
   if (start.version !== null) throw notFound('flow version')
