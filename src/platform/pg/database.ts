@@ -23,10 +23,14 @@ export class Database {
     this.#pool = pool
   }
 
-  static open(url: string, onError: (error: Error) => void): Database {
+  static open(
+    url: string,
+    onError: (error: Error) => void,
+    connectionsMax: number = LIMITS.poolConnectionsMax,
+  ): Database {
     const pool = new Pool({
       connectionString: url,
-      max: LIMITS.poolConnectionsMax,
+      max: connectionsMax,
       connectionTimeoutMillis: LIMITS.poolWaitMs,
       application_name: 'tenon',
     })
