@@ -16,6 +16,9 @@ create table tenon.quota_sources (
   quota text not null,
   relation regclass not null,
   until text,
+  -- Set where the table is one workspace's own.
+  tenant_id text,
+  workspace_id text,
   primary key (quota, relation)
 );
 
@@ -83,10 +86,12 @@ begin
 end $$;
 
 -- Makes a table with tenant_id and workspace_id count towards a quota. One line per table.
-create procedure tenon.count_as(quota text, counted regclass, until text default null)
+create procedure tenon.count_as(quota text, counted regclass, until text default null,
+    t text default null, w text default null)
   language plpgsql as $$
 begin
-  insert into tenon.quota_sources (quota, relation, until) values (quota, counted, until);
+  insert into tenon.quota_sources (quota, relation, until, tenant_id, workspace_id)
+    values (quota, counted, until, t, w);
   execute format('create policy counting on %s for select to tenon_owner using (true)', counted);
   execute format('create trigger count_added after insert on %s referencing new table as added
     for each statement execute function tenon.count_rows(%L, %L)', counted, quota, coalesce(until, ''));
@@ -110,7 +115,8 @@ begin
   if current_setting('role') <> 'tenon_operator' and t is distinct from tenant() then
     return 0;
   end if;
-  for source in select relation, until from quota_sources s where s.quota = quota_count.quota loop
+  for source in select relation, until from quota_sources s where s.quota = quota_count.quota
+      and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     execute format('select count(*) from %s where tenant_id = $1 and workspace_id = $2 and %s', source.relation,
       case when source.until is null then 'true' else format('%I is null', source.until) end)
       into n using t, w;
