@@ -54,7 +54,12 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const scope = await platform.access.open(operation, principal, workspaceNamed(request))
       if (scope instanceof WorkspaceScope) request.room = scope.ref
       const output = await operation.run(scope, operation.parse(input))
-      if (operation.http.reply === 'feed') return sendFeed(output as Feed, request, reply)
+      if (operation.http.reply === 'feed') {
+        // Counted as it opens: how long it goes on is no latency.
+        request.room = undefined
+        if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
+        return sendFeed(output as Feed, request, reply)
+      }
       check?.(output)
       return answer(operation, output, reply)
     },
