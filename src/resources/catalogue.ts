@@ -1,7 +1,13 @@
 /** The platform functions that flows may `call:`, derived from the operations on data. */
 
 import type { AnyOperation } from '../core/operation.ts'
-import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  updateDocument,
+} from './collections/operations.ts'
 import { publishEvent } from './events.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */

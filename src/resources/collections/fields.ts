@@ -1,8 +1,8 @@
 /** What a document may be: bounds that are checked before any store is asked. */
 
 import Type from 'typebox'
-import { LIMITS } from '../core/limits.ts'
-import { type InputError, Problem } from '../core/problem.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
@@ -12,6 +12,12 @@ export const CollectionName = Type.String({
 /** The caller's members; their names are the caller's own. */
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
 export type Fields = Record<string, unknown>
+
+/** Fields that were checked, and their JSON. */
+export interface Content {
+  readonly fields: Fields
+  readonly text: string
+}
 
 /** A document as it is returned: the caller's fields between ours, which begin with `_`. */
 export const Document = Type.Intersect([
@@ -28,7 +34,7 @@ export const Document = Type.Intersect([
  * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
  * @throws Problem `validation_failed` with every fault at once, or `body_too_large`
  */
-export function checkFields(fields: Fields): string {
+export function checkFields(fields: Fields): Content {
   const measure: Measure = { keys: 0, errors: [] }
   for (const name of Object.keys(fields)) note(measure, reserved(name))
   inspect(fields, '', 1, measure)
@@ -46,7 +52,7 @@ export function checkFields(fields: Fields): string {
     const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
     throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
   }
-  return text
+  return { fields, text }
 }
 
 function reserved(name: string): InputError | undefined {
