@@ -1,7 +1,14 @@
 /** The platform functions that flows may `call:`, derived from the operations on data. */
 
 import type { AnyOperation } from '../core/operation.ts'
-import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+} from './collections/operations.ts'
 import { publishEvent } from './events.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
@@ -9,6 +16,7 @@ const CALLABLE: readonly AnyOperation[] = [
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   publishEvent,

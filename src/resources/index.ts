@@ -3,7 +3,14 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
-import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+} from './collections/operations.ts'
 import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
@@ -35,6 +42,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   publishEvent,
