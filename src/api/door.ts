@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
+import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
@@ -9,6 +10,7 @@ import { Problem } from '../core/problem.ts'
 import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { bind } from './bind.ts'
+import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
 
@@ -50,6 +52,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const scope = await platform.access.open(operation, principal, workspaceNamed(request))
       const output = await operation.run(scope, operation.parse(input))
       if (operation.http.reply === 'feed') return sendFeed(output as Feed, request, reply)
+      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)
       return answer(operation, output, reply)
     },
