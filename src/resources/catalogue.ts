@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
 import { publishEvent } from './events.ts'
+import { deleteObject, getObject, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -11,6 +12,9 @@ const CALLABLE: readonly AnyOperation[] = [
   listDocuments,
   updateDocument,
   deleteDocument,
+  putObject,
+  getObject,
+  deleteObject,
   publishEvent,
 ]
 

@@ -7,6 +7,7 @@ import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
@@ -29,6 +30,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listDocuments,
   updateDocument,
   deleteDocument,
+  putObject,
+  headObject,
+  getObject,
+  deleteObject,
+  listObjects,
   publishEvent,
   subscribeEvents,
   listFlows,
