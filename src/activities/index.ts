@@ -1,5 +1,6 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
+import { runWithJson } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
@@ -60,5 +61,5 @@ function workspaceOf({ ref }: Call): WorkspaceRef {
 async function callFunction(scope: WorkspaceScope, request: FunctionCall): Promise<unknown> {
   const operation = callable(request.function)
   if (operation === undefined) throw notFound('function')
-  return operation.run(scope, operation.parse(request.arguments))
+  return runWithJson(operation, scope, request.arguments)
 }

@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
+import { sourceOf } from './bytes.ts'
 
 type Fields = Record<string, unknown>
 
@@ -16,9 +17,18 @@ export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
   }
 }
 
+/** An operation's path as the router writes it; there, all that is left of a path is called `*`. */
+export function routePath({ http }: AnyOperation): string {
+  return http.path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
 function pathFields(operation: AnyOperation, params: Fields): Fields {
+  const [, rest = '*'] = /\{(\w+)\*\}$/.exec(operation.http.path) ?? []
   return Object.fromEntries(
-    Object.entries(params).map(([name, value]) => [name, typed(operation, name, value)]),
+    Object.entries(params).map(([param, value]) => {
+      const name = param === '*' ? rest : param
+      return [name, typed(operation, name, value)]
+    }),
   )
 }
 
@@ -67,7 +77,8 @@ function waitOf(prefer: string): number | undefined {
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
-  const { body: field, texts = {} } = operation.http
+  const { body: field, texts = {}, takes } = operation.http
+  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}

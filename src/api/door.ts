@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
+import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
@@ -11,6 +12,7 @@ import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { bind } from './bind.ts'
+import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
 
@@ -60,6 +62,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
         return sendFeed(output as Feed, request, reply)
       }
+      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)
       return answer(operation, output, reply)
     },

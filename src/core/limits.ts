@@ -24,7 +24,6 @@ export const LIMITS = {
   pageSizeDefault: 50,
   pageSizeMax: 200,
   preferWaitSecondsMax: 30,
-  requestTimeoutMs: 30_000,
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
   poolWaitMs: 5_000,
@@ -50,4 +49,16 @@ export const LIMITS = {
   metersKeptMax: 10_000,
   analyticsPointsMax: 1_000,
   analyticsWindowDaysMax: 90,
+  objectBytesMax: 104_857_600,
+  objectKeyBytesMax: 1_024,
+  /** What the store takes as one name of its tree. */
+  objectKeySegmentBytesMax: 255,
+  /** A body may take this long to come; the rest of a refused one is read for as long as `drainMs`. */
+  uploadTimeoutMs: 300_000,
+  drainMs: 5_000,
+  storeSocketsMax: 256,
+  storeConnectMs: 2_000,
+  storeIdleMs: 60_000,
+  storageIdentitiesCachedMax: 500,
+  storageIdentityCacheMs: 60_000,
 } as const

@@ -9,21 +9,28 @@ import { type InputError, Problem } from './problem.ts'
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
+type BoundHeader = 'prefer' | 'if-match' | 'if-none-match' | 'range' | 'content-type' | 'last-event-id'
+
 /** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
 export interface HttpBinding<Output> {
   readonly method: Method
-  /** `/v1/things/{thing_id}`: names in braces are input fields. */
+  /** `/v1/things/{thing_id}`: names in braces are input fields; a last `{key*}` is all that is left of the path. */
   readonly path: string
   /** The input field that is the whole body; `*`: the body's members are the remaining fields. */
   readonly body?: string
+  /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
+  readonly takes?: 'bytes'
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
   readonly rest?: string
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
-  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id'>>
-  /** `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone. */
-  readonly reply?: 'feed'
+  readonly headers?: Readonly<Record<string, BoundHeader>>
+  /**
+   * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
+   * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.
+   */
+  readonly reply?: 'feed' | 'bytes'
   /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
   readonly keyInQuery?: boolean
   /** 200 where absent. */
@@ -134,7 +141,7 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
 
 /** Where on the wire an input field stands. */
 export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'] {
-  if (http.path.includes(`{${field}}`)) return 'path'
+  if (http.path.includes(`{${field}}`) || http.path.endsWith(`{${field}*}`)) return 'path'
   if (http.headers?.[field] !== undefined) return 'header'
   if (http.body === '*' || http.body === field) return 'body'
   return 'query'

@@ -74,6 +74,23 @@ export const PROBLEMS = {
     help: 'Write `order=field.desc,other.asc.nullsfirst`.',
   },
   select_invalid: { status: 400, title: 'The selection cannot be read', help: 'Write `select=a,b.c`.' },
+  body_incomplete: {
+    status: 400,
+    title: 'The body ended before it was complete',
+    help: 'Send it again; nothing was stored.',
+  },
+  InvalidKey: {
+    status: 400,
+    title: 'The object key is not valid',
+    help: 'No empty key, no `.` or `..` between slashes, no control characters.',
+  },
+  KeyTooLongError: { status: 400, title: 'The object key is too long', help: 'See `detail` for the limit.' },
+  InvalidBucketName: {
+    status: 400,
+    title: 'The bucket name is not valid',
+    help: 'Lower-case letters, digits and inner hyphens, 3 to 63.',
+  },
+  InvalidRequest: { status: 400, title: 'The object store refuses the request', help: 'See `detail`.' },
   header_invalid: { status: 400, title: 'A header is not valid', help: 'See `detail`.' },
   request_malformed: { status: 400, title: 'The request is not valid HTTP', help: 'Check the request line.' },
   credentials_conflict: {
@@ -118,6 +135,11 @@ export const PROBLEMS = {
     title: 'The credential may not do this',
     help: 'Ask for a credential with a higher role.',
   },
+  AccessDenied: {
+    status: 403,
+    title: 'The bucket is not of this workspace',
+    help: 'Use the bucket that the workspace names, with a credential of that workspace.',
+  },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
   feature_not_enabled: {
     status: 403,
@@ -128,6 +150,12 @@ export const PROBLEMS = {
     status: 404,
     title: 'Not found',
     help: 'Check the id, and that the credential is of the same tenant.',
+  },
+  NoSuchBucket: { status: 404, title: 'There is no such bucket', help: 'Check its name.' },
+  NoSuchKey: {
+    status: 404,
+    title: 'There is no such object',
+    help: 'Check the key; keys are case-sensitive.',
   },
   route_not_found: { status: 404, title: 'No such route', help: 'All routes are listed at /docs.' },
   method_not_allowed: { status: 405, title: 'The route has no such method', help: 'See the `Allow` header.' },
@@ -141,8 +169,19 @@ export const PROBLEMS = {
     title: 'Not possible in this state',
     help: 'See `detail` for the state it is in.',
   },
+  bucket_required: {
+    status: 409,
+    title: 'The workspace has no bucket',
+    help: 'Objects need a workspace that was made with one.',
+  },
+  PreconditionFailed: {
+    status: 412,
+    title: 'The object is not as the condition says',
+    help: 'Read it again, then retry with its ETag.',
+  },
   precondition_failed: { status: 412, title: 'It has changed meanwhile', help: 'Read it again, then retry.' },
   body_too_large: { status: 413, title: 'The body is too large', help: 'See `detail` for the limit.' },
+  EntityTooLarge: { status: 413, title: 'The object is too large', help: 'See `detail` for the limit.' },
   output_too_large: {
     status: 413,
     title: 'The result is too large for a flow',
@@ -150,6 +189,16 @@ export const PROBLEMS = {
   },
   uri_too_long: { status: 414, title: 'The URL is too long', help: 'Move the query into a body.' },
   media_type_unsupported: { status: 415, title: 'The content type is not taken here', help: 'See `detail`.' },
+  InvalidRange: {
+    status: 416,
+    title: 'The range lies outside the object',
+    help: 'See the `Content-Range` header for its length.',
+  },
+  content_invalid: {
+    status: 422,
+    title: 'The content is not of its type',
+    help: 'Store it again with the right content type.',
+  },
   flow_invalid: {
     status: 422,
     title: 'The flow is not valid',

@@ -6,6 +6,7 @@ import {
   type CallToolResult,
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -15,7 +16,7 @@ import { OPERATIONS } from '../resources/index.ts'
 /** A server for one request of one principal; it keeps nothing. */
 export function platformServer(platform: Platform, principal: Principal): Server {
   const tools = OPERATIONS.filter(
-    ({ reads, http, domain }) => reads && http.reply === undefined && inDomain(principal, domain),
+    ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
   )
   const server = new Server({ name: 'tenon', version: '1' }, { capabilities: { tools: {} } })
   server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: tools.map(describe) }))
@@ -54,13 +55,14 @@ async function call(
 ): Promise<unknown> {
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
   const scope = await platform.access.open(operation, principal, workspace)
-  return operation.run(scope, operation.parse(input))
+  return runWithJson(operation, scope, input)
 }
 
 function success(output: unknown): CallToolResult {
+  const object = typeof output === 'object' && output !== null && !Array.isArray(output)
   return {
-    content: [{ type: 'text', text: JSON.stringify(output) }],
-    structuredContent: output as CallToolResult['structuredContent'],
+    content: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }],
+    ...(object && { structuredContent: output as Record<string, unknown> }),
   }
 }
 

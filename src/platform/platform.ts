@@ -6,10 +6,12 @@ import { Egress } from './egress.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
 import { Meters } from './meters.ts'
+import { ObjectClients } from './object-clients.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
 import type { Parts } from './scope.ts'
 import { Secrets } from './secrets.ts'
+import { StorageIdentities } from './storage-identities.ts'
 import { Streams } from './streams.ts'
 import { Temporal } from './temporal.ts'
 
@@ -38,8 +40,11 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache() }
   const meters = new Meters(database, log)
+  const objectClients = new ObjectClients(config, secrets)
+  const identities = new StorageIdentities(config)
+  const keys: Parts['keys'] = new KeyCache()
+  const parts: Parts = { database, temporal, objects, objectClients, identities, streams, secrets, keys }
   const platform: Platform = {
     config,
     log,
@@ -54,7 +59,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     ],
     close: async () => {
       await meters.flush()
-      objects.close()
+      for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       await Promise.all([database.close(), temporal.close()])
     },

@@ -8,19 +8,24 @@ import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/
 import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
 import type { Database, Mandate } from './pg/database.ts'
-import type { Sql } from './pg/sql.ts'
+import { type Sql, sql } from './pg/sql.ts'
 import type { Secrets } from './secrets.ts'
+import type { StorageIdentities } from './storage-identities.ts'
 import type { Streams } from './streams.ts'
 import type { Start, Temporal } from './temporal.ts'
+import { WorkspaceObjects } from './workspace-objects.ts'
 
 /** What the platform lends to scopes. Never handed on. */
 export interface Parts {
   readonly database: Database
   readonly temporal: Temporal
   readonly objects: Objects
+  readonly objectClients: ObjectClients
+  readonly identities: StorageIdentities
   readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
@@ -163,6 +168,21 @@ export class AdminScope extends Scope {
     return this.parts.objects.makeBucket(name, owner)
   }
 
+  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
+  async newStorageKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
+    const { identities } = this.parts
+    await identities.ensureUser(ref.workspaceId, bucket)
+    // What crashed attempts have left would count against the store's limit of keys.
+    await identities.keepOnly(ref.workspaceId, undefined)
+    const key = await identities.newKey(ref.workspaceId)
+    return { access_key_id: key.accessKeyId, sealed: this.parts.objectClients.seal(ref, key) }
+  }
+
+  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
+  keepStorageKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
+    return this.parts.identities.keepOnly(ref.workspaceId, accessKeyId)
+  }
+
   /** Seals a secret of a tenant; it opens for the same tenant only. */
   seal(tenantId: TenantId, plain: Buffer): Buffer {
     return this.parts.secrets.seal(`tenant:${tenantId}`, plain)
@@ -204,6 +224,16 @@ export class WorkspaceScope extends Scope {
 
   get events(): Events {
     return new Events(this.ref, this.parts.streams)
+  }
+
+  /** The workspace's objects, under its own identity at the store. */
+  get objects(): WorkspaceObjects {
+    const { workspaceId } = this.ref
+    return new WorkspaceObjects(this.ref, this.parts.objectClients, () =>
+      this.row<SealedIdentity>(
+        sql`select access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+      ),
+    )
   }
 
   get runs(): Durable {

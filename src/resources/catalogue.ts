@@ -10,6 +10,7 @@ import {
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent } from './events.ts'
+import { deleteObject, getObject, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -19,6 +20,9 @@ const CALLABLE: readonly AnyOperation[] = [
   queryDocuments,
   updateDocument,
   deleteDocument,
+  putObject,
+  getObject,
+  deleteObject,
   publishEvent,
 ]
 

@@ -15,6 +15,7 @@ import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { configureServices, getServices } from './services.ts'
@@ -45,6 +46,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   queryDocuments,
   updateDocument,
   deleteDocument,
+  putObject,
+  headObject,
+  getObject,
+  deleteObject,
+  listObjects,
   publishEvent,
   subscribeEvents,
   listFlows,

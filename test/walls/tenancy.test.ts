@@ -24,6 +24,8 @@ type Foreign =
   | 'own_thing'
   /** The role alone refuses it. */
   | 'refused'
+  /** The object store refuses the workspace's identity (interface.md §5). */
+  | 'denied'
 
 interface Row {
   readonly path: (world: World) => string
@@ -38,7 +40,10 @@ interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly bucket: string
 }
+
+const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
 
 const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
@@ -95,6 +100,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     foreign: 'not_found',
   },
+  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
+  'object.head': { path: object, foreign: 'denied' },
+  'object.get': { path: object, foreign: 'denied' },
+  'object.delete': { path: object, foreign: 'denied' },
+  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
   'event.publish': {
     path: () => '/v1/events/publish',
     body: () => ({ topic: 'sweep', data: 1 }),
@@ -221,8 +231,15 @@ async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
+  await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
+    as: room.service,
+    body: 'ours',
+    headers: { 'content-type': 'text/plain' },
+  })
   return {
     room,
+    bucket,
     keyId: key.body.id,
     operationId: operations.body.data[0].id,
     documentId: document.body.id,
@@ -231,16 +248,20 @@ async function furnish(room: Room): Promise<World> {
   }
 }
 
-function send(operation: AnyOperation, as: Caller): Promise<Reply> {
+async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
   const body = row.body?.(ours)
-  return call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
+  const reply = await call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
+  if (operation.http.method !== 'HEAD') return reply
+  // A reply to HEAD has no body: the code stands in a header.
+  return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
 }
 
 /** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
 function ids(): string[] {
-  return [ours.keyId, ours.operationId, ours.documentId, ours.flowId, ours.executionId, ours.room.tenantId]
+  const { keyId, operationId, documentId, flowId, executionId, room } = ours
+  return [keyId, operationId, documentId, flowId, executionId, room.tenantId]
 }
 
 test('every operation is in the sweep, and nothing else is', () => {
@@ -316,6 +337,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       const foreign = ROWS[name]?.foreign
       const reply = await send(swept, caller)
       if (foreign === 'refused') return expect(reply.status).toBe(403)
+      if (foreign === 'denied') return expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
       if (foreign === 'not_found') {
         expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
         const { request_id: _id, instance: _path, ...rest } = reply.body
@@ -334,7 +356,9 @@ const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
 test('after all of that, everything of ours is as it was', async () => {
-  const { room, documentId, flowId, executionId, keyId } = ours
+  const { room, documentId, flowId, executionId, keyId, bucket } = ours
+  const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
+  expect([stored.status, stored.body]).toEqual([200, 'ours'])
   const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
   expect(document.body).toMatchObject({ by: 'us', _version: 1 })
   const list = await call('GET', '/v1/collections/secrets/documents', { as: room.service })
