@@ -31,4 +31,20 @@ export const LIMITS = {
   feedQueueBytesMax: 1_048_576,
   feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
+  schemaBytesMax: 65_536,
+  schemaDepthMax: 32,
+  schemaNodesMax: 1_000,
+  /** Subschemas with every reference counted as often as it is followed. */
+  schemaExpandedMax: 5_000,
+  schemaEnumMax: 500,
+  schemasPerWorkspaceMax: 500,
+  tableColumnsMax: 200,
+  patternCharsMax: 200,
+  /** Values of a document times subschemas: below it, validation is not watched by a clock. */
+  validationUnwatchedSteps: 20_000,
+  matchedCharsMax: 1_000,
+  validationMs: 50,
+  memoMs: 5_000,
+  memoBytesMax: 67_108_864,
+  updateAttemptsMax: 20,
 } as const

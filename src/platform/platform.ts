@@ -5,6 +5,7 @@ import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import { Memo } from './memo.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
 import type { Parts } from './scope.ts'
@@ -36,7 +37,15 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache() }
+  const parts: Parts = {
+    database,
+    temporal,
+    objects,
+    streams,
+    secrets,
+    keys: new KeyCache(),
+    memo: new Memo(),
+  }
   const platform: Platform = {
     config,
     log,

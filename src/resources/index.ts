@@ -14,6 +14,7 @@ import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } 
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import { getOperation, listOperations } from './operations.ts'
+import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
@@ -28,6 +29,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getApiKey,
   listApiKeys,
   revokeApiKey,
+  createSchema,
+  getSchema,
+  listSchemas,
+  deleteSchema,
   getOperation,
   listOperations,
   createDocument,

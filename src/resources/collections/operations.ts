@@ -12,8 +12,9 @@ import { storeOf } from './stores.ts'
 
 type Shown = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
-function toDocument({ id, fields, version, created_at, updated_at }: Stored): Shown {
-  return { id, ...fields, _created_at: created_at, _updated_at: updated_at, _version: version }
+function toDocument({ id, fields, version, created_at, updated_at, warnings }: Stored): Shown {
+  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  return { id, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 
 const etag = (document: { _version: number }) => `"v${document._version}"`
