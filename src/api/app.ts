@@ -30,7 +30,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: LIMITS.bodyBytesMax,
     requestTimeout: LIMITS.requestTimeoutMs + LIMITS.preferWaitSecondsMax * 1_000,
-    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false },
+    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       send(error, request, reply as FastifyReply)
@@ -53,6 +53,16 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   await mountDocs(app)
   refuseOtherMethods(app)
   return app
+}
+
+/** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
+function querystringParser(text: string): Record<string, string | string[]> {
+  const query: Record<string, string | string[]> = Object.create(null)
+  for (const [name, value] of new URLSearchParams(text)) {
+    const before = query[name]
+    query[name] = before === undefined ? value : [before, value].flat()
+  }
+  return query
 }
 
 function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {

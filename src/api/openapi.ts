@@ -68,11 +68,20 @@ function parameters(operation: AnyOperation): Json[] {
   return Object.entries(properties).flatMap(([field, schema]) => {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
+    if (field === operation.http.rest) return [restParameter(field, schema)]
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
     const text =
       operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
     return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
   })
+}
+
+/** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */
+function restParameter(name: string, { description }: { description?: string }): Json {
+  const text = { type: 'string' }
+  const value = { oneOf: [text, { type: 'array', items: text }] }
+  const schema = { type: 'object', additionalProperties: value }
+  return { name, in: 'query', required: false, style: 'form', explode: true, description, schema }
 }
 
 function requestBody(operation: AnyOperation): Json | undefined {

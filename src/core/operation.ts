@@ -18,6 +18,8 @@ export interface HttpBinding<Output> {
   readonly body?: string
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
+  /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
+  readonly rest?: string
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
   readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id'>>
   /** `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone. */
@@ -59,6 +61,8 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly summary: string
   readonly roles: readonly Role[]
   readonly stability?: Stability
+  /** Where absent, what GET and HEAD do. */
+  readonly reads?: boolean
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
@@ -76,10 +80,10 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
     throw new TypeError(`${spec.name}: roles of one domain, please`)
   return {
     stability: 'stable',
+    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     ...spec,
     reach,
     domain,
-    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     parse: parser(spec.input, spec.http),
   }
 }

@@ -198,6 +198,20 @@ export class WorkspaceScope extends Scope {
     return new WorkspaceScope(actor, ref, parts, ids)
   }
 
+  /** Seals what only this workspace opens again, and for the same purpose only. */
+  seal(purpose: string, plain: Buffer): Buffer {
+    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+  }
+
+  /** @throws Error where it was sealed elsewhere, or changed */
+  open(purpose: string, sealed: Buffer): Buffer {
+    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+  }
+
+  #sealed(purpose: string): string {
+    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
   get events(): Events {
     return new Events(this.ref, this.parts.streams)
   }

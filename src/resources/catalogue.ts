@@ -6,6 +6,7 @@ import {
   deleteDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent } from './events.ts'
@@ -15,6 +16,7 @@ const CALLABLE: readonly AnyOperation[] = [
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   publishEvent,

@@ -7,6 +7,7 @@ import {
   deleteDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent, subscribeEvents } from './events.ts'
@@ -38,6 +39,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   publishEvent,

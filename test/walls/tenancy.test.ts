@@ -98,6 +98,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'not_found',
   },
   'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
+  'collection.query': {
+    path: () => '/v1/collections/secrets/query',
+    body: () => ({ filter: { by: 'us' } }),
+    foreign: 'own_list',
+  },
   'collection.update': {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     body: () => ({ by: 'somebody' }),

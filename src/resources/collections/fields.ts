@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
+import type { Stored } from './store.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
@@ -19,16 +20,35 @@ export interface Content {
   readonly text: string
 }
 
+const OURS = {
+  _created_at: Type.String({ format: 'date-time' }),
+  _updated_at: Type.String({ format: 'date-time' }),
+  _version: Type.Integer({ minimum: 1 }),
+}
+const id = Type.String({ format: 'uuid' })
+const Others = Type.Record(Type.String(), Type.Unknown())
+
 /** A document as it is returned: the caller's fields between ours, which begin with `_`. */
-export const Document = Type.Intersect([
+export const Document = Type.Intersect([Type.Object({ id, ...OURS }), Others])
+export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
+
+/** The selected part of a document. */
+export const Shown = Type.Intersect([
   Type.Object({
-    id: Type.String({ format: 'uuid' }),
-    _created_at: Type.String({ format: 'date-time' }),
-    _updated_at: Type.String({ format: 'date-time' }),
-    _version: Type.Integer({ minimum: 1 }),
+    id,
+    _created_at: Type.Optional(OURS._created_at),
+    _updated_at: Type.Optional(OURS._updated_at),
+    _version: Type.Optional(OURS._version),
   }),
-  Type.Record(Type.String(), Type.Unknown()),
+  Others,
 ])
+export type Shown = { id: string } & Fields
+
+export function toDocument(stored: Stored): Document {
+  const { id: own, fields, version, created_at, updated_at, warnings } = stored
+  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
+}
 
 /**
  * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.

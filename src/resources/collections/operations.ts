@@ -1,21 +1,18 @@
-/** Documents of collections: create, get, list, update, delete. One round trip each. */
+/** Documents of collections: create, get, list, query, update, delete. One round trip each. */
 
 import Type from 'typebox'
 import { isUuid } from '../../core/ids.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { READERS, WRITERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { CollectionName, checkFields, Document, Fields } from './fields.ts'
-import type { Stored } from './store.ts'
+import { readBodyFilter, readSort } from './body.ts'
+import { CollectionName, checkFields, Document, Fields, Shown, toDocument } from './fields.ts'
+import { pageOf } from './page.ts'
+import { readSelection } from './select.ts'
 import { storeOf } from './stores.ts'
-
-type Shown = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
-
-function toDocument({ id, fields, version, created_at, updated_at, warnings }: Stored): Shown {
-  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
-  return { id, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
-}
+import { readFilters, readOrder } from './url.ts'
 
 const etag = (document: { _version: number }) => `"v${document._version}"`
 
@@ -60,25 +57,74 @@ export const getDocument = inWorkspace({
   },
 })
 
+const PairOfTexts = Type.Tuple([Type.String(), Type.String()])
+const Cursor = Type.String({
+  maxLength: LIMITS.cursorCharsMax,
+  description: '`page.next` of the page before.',
+})
+
 export const listDocuments = inWorkspace({
   name: 'collection.list',
-  summary: 'List documents, oldest first',
+  summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
   roles: READERS,
-  input: Input({ ...PageInput, name: CollectionName }),
-  output: PageOf(Document),
-  http: { method: 'GET', path: '/v1/collections/{name}/documents' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    if (after !== '' && !isUuid(after)) throw new Problem('cursor_invalid')
-    const { store, collection } = await storeOf(scope, input.name)
-    const rows = await store.list(scope, collection, {
-      filter: { kind: 'all', of: [] },
-      order: [{ path: ['id'], descending: false, nullsFirst: false }],
-      ...(after !== '' && { after: [after] }),
-      limit,
-    })
-    return pageFrom(input, rows.map(toDocument))
-  },
+  input: Input({
+    page_size: PageInput.page_size,
+    page_after: Type.Optional(Cursor),
+    name: CollectionName,
+    select: Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' })),
+    order: Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' })),
+    filters: Type.Optional(
+      Type.Array(PairOfTexts, {
+        description: `\`<field>=<operator>.<value>\`; operators: eq, neq, gt, gte, lt, lte, in, like, ilike,
+          json_path_eq, is; \`not.\` before any.`.replaceAll(/\s+/g, ' '),
+      }),
+    ),
+  }),
+  output: PageOf(Shown),
+  http: { method: 'GET', path: '/v1/collections/{name}/documents', rest: 'filters' },
+  run: (scope, { name, select, order, filters = [], page_size, page_after }) =>
+    pageOf(scope, name, {
+      filter: readFilters(filters),
+      order: order === undefined ? [] : readOrder(order),
+      selection: readSelection(select, 'query'),
+      size: page_size ?? LIMITS.pageSizeDefault,
+      after: page_after,
+    }),
+})
+
+export const queryDocuments = inWorkspace({
+  name: 'collection.query',
+  summary: 'Query documents with a filter in JSON',
+  roles: READERS,
+  reads: true,
+  input: Input({
+    name: CollectionName,
+    filter: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: '`{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}]}`',
+      }),
+    ),
+    sort: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)]), {
+        description: '`{"age": -1}`',
+      }),
+    ),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LIMITS.queryLimitMax, description: '50 where absent.' }),
+    ),
+    select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+    after: Type.Optional(Cursor),
+  }),
+  output: PageOf(Shown),
+  http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*' },
+  run: (scope, { name, filter = {}, sort = {}, limit, select, after }) =>
+    pageOf(scope, name, {
+      filter: readBodyFilter(filter),
+      order: readSort(sort),
+      selection: readSelection(select, 'body'),
+      size: limit ?? LIMITS.pageSizeDefault,
+      after,
+    }),
 })
 
 export const updateDocument = inWorkspace({
