@@ -1,7 +1,7 @@
 /** Declared collections: what a schema may be, what it does to documents, who sees it. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { aRoom, asSuperuser, aWorkspace, call, type Room, tokenOf, unique } from '../support/tenants.ts'
+import { aRoom, asSuperuser, call, type Room, tokenOf, unique } from '../support/tenants.ts'
 
 let room: Room
 beforeAll(async () => {

@@ -29,7 +29,19 @@ const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
 /** A document as it is returned: the caller's fields between ours, which begin with `_`. */
-export const Document = Type.Intersect([Type.Object({ id, ...OURS }), Others])
+export const Document = Type.Intersect([
+  Type.Object({
+    id,
+    ...OURS,
+    _warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
+        description:
+          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+      }),
+    ),
+  }),
+  Others,
+])
 export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
 /** The selected part of a document. */

@@ -124,7 +124,7 @@ const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
 }
 
 /** The value of a column in the jsonb `v`; the column's own name is the key. */
-const valueOf = ({ column, type }: TableColumn): Sql => sql`(v ->> ${column}::text)${CASTS[type]}`
+const typedValue = ({ column, type }: TableColumn): Sql => sql`(v ->> ${column}::text)${CASTS[type]}`
 
 export const tableStore: Store = {
   // The id of a retried activity is the same one: the conflict arm reads back what the first attempt stored.
@@ -134,7 +134,7 @@ export const tableStore: Store = {
     const names = commas([sql`id`, ...table.columns.map((column) => column.sql), sql`extra`])
     const values = commas([
       sql`${id}::uuid`,
-      ...table.columns.map(valueOf),
+      ...table.columns.map(typedValue),
       sql`${JSON.stringify(extra)}::jsonb`,
     ])
     const row = await scope.row<TableRow>(sql`
@@ -169,7 +169,7 @@ export const tableStore: Store = {
     const version = ifVersion ?? null
     const sets = table.columns.map(
       (column) =>
-        sql`${column.sql} = case when v ? ${column.column}::text then ${valueOf(column)} else ${column.sql} end`,
+        sql`${column.sql} = case when v ? ${column.column}::text then ${typedValue(column)} else ${column.sql} end`,
     )
     const [[row] = [], [current] = []] = await scope.batch(
       sql`update ${table.name} set ${commas([

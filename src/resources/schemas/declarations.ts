@@ -1,6 +1,5 @@
 /** What a collection was declared as: one look-up, remembered for a few seconds. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type Scalar, scalarsOf, type TableColumn } from './columns.ts'

@@ -151,23 +151,29 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   const json = JSON.stringify(schema)
   const bytes = Buffer.byteLength(json)
   if (bytes > LIMITS.schemaBytesMax) {
-    return fault(walk, '', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
+    fault(walk, '', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
+    return
   }
-  if (/\\u0000|\\ud[89a-f]/.test(json))
-    return fault(walk, '', 'holds a NUL character or half a surrogate pair')
+  if (UNKEEPABLE.test(json)) fault(walk, '', 'holds a NUL character or half a surrogate pair')
   if (schema['type'] !== undefined && schema['type'] !== 'object') fault(walk, '/type', 'must be "object"')
-  for (const name of Object.keys(isObject(schema['properties']) ? schema['properties'] : {})) {
+  for (const name of Object.keys(Object(schema['properties']))) {
     if (name === 'id' || name.startsWith('_')) fault(walk, `/properties/${token(name)}`, 'is a field of ours')
   }
   check(walk, schema, '')
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
 }
 
+/** What PostgreSQL keeps in no JSON; an even number of backslashes before it makes it something else. */
+const UNKEEPABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
+
 /** Recursion is bounded: the depth was checked before. */
 function check(walk: Walk, schema: unknown, pointer: string): void {
   walk.nodes += 1
   if (typeof schema === 'boolean') return
-  if (!isObject(schema)) return fault(walk, pointer, 'must be a schema: an object, true or false')
+  if (!isObject(schema)) {
+    fault(walk, pointer, 'must be a schema: an object, true or false')
+    return
+  }
   for (const [name, value] of Object.entries(schema)) {
     const at = `${pointer}/${token(name)}`
     const keyword = Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name] : undefined
@@ -179,21 +185,23 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
 }
 
 function checkKeyword(walk: Walk, keyword: Keyword, value: unknown, at: string): void {
-  if (keyword === 'schema') return check(walk, value, at)
   if (typeof keyword === 'object') {
     if (!keyword.fits(value)) fault(walk, at, `must be ${keyword.wants}`)
-    return
-  }
-  if (keyword === 'schemas') {
-    if (!Array.isArray(value) || value.length === 0) return fault(walk, at, 'must be a list of schemas')
-    for (const [index, item] of value.entries()) check(walk, item, `${at}/${index}`)
-    return
-  }
-  if (!isObject(value)) return fault(walk, at, 'must be schemas by name')
-  for (const [name, item] of Object.entries(value)) {
-    if (keyword === 'patterns') checkPattern(walk, name, `${at}/${token(name)}`)
-    check(walk, item, `${at}/${token(name)}`)
-  }
+  } else if (keyword === 'schema') check(walk, value, at)
+  else if (keyword === 'schemas') checkList(walk, value, at)
+  else if (!isObject(value)) fault(walk, at, 'must be schemas by name')
+  else for (const [name, item] of Object.entries(value)) checkNamed(walk, keyword, name, item, at)
+}
+
+function checkList(walk: Walk, value: unknown, at: string): void {
+  if (!Array.isArray(value) || value.length === 0) fault(walk, at, 'must be a list of schemas')
+  else for (const [index, item] of value.entries()) check(walk, item, `${at}/${index}`)
+}
+
+function checkNamed(walk: Walk, keyword: Keyword, name: string, schema: unknown, at: string): void {
+  const pointer = `${at}/${token(name)}`
+  if (keyword === 'patterns') checkPattern(walk, name, pointer)
+  check(walk, schema, pointer)
 }
 
 function checkPattern(walk: Walk, pattern: string, at: string): void {
