@@ -3,7 +3,7 @@
 import Format from 'typebox/format'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { patternFault } from './patterns.ts'
+import { namePatternFault, patternFault } from './patterns.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject
@@ -180,7 +180,7 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
     if (keyword === undefined) fault(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
     else checkKeyword(walk, keyword, value, at)
-    if (name === 'pattern' && typeof value === 'string') checkPattern(walk, value, at)
+    if (name === 'pattern' && typeof value === 'string') fault(walk, at, patternFault(value))
   }
 }
 
@@ -200,13 +200,8 @@ function checkList(walk: Walk, value: unknown, at: string): void {
 
 function checkNamed(walk: Walk, keyword: Keyword, name: string, schema: unknown, at: string): void {
   const pointer = `${at}/${token(name)}`
-  if (keyword === 'patterns') checkPattern(walk, name, pointer)
+  if (keyword === 'patterns') fault(walk, pointer, namePatternFault(name))
   check(walk, schema, pointer)
-}
-
-function checkPattern(walk: Walk, pattern: string, at: string): void {
-  const wrong = patternFault(pattern)
-  if (wrong !== undefined) fault(walk, at, wrong)
 }
 
 /** Stops as soon as it is too much, however deep the value is. */
@@ -220,7 +215,7 @@ function depthOf(value: unknown, depth = 0): number {
 
 const token = (name: string) => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 
-function fault(walk: Walk, pointer: string, detail: string): void {
-  if (walk.errors.length >= LIMITS.faultsShownMax) return
+function fault(walk: Walk, pointer: string, detail: string | undefined): void {
+  if (detail === undefined || walk.errors.length >= LIMITS.faultsShownMax) return
   walk.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
 }

@@ -18,6 +18,13 @@ export function patternFault(pattern: string): string | undefined {
   return undefined
 }
 
+/** The same for a pattern of names: all of an object's are joined into one, so none may count or name groups. */
+export function namePatternFault(pattern: string): string | undefined {
+  if (/\\[1-9]|\\k<|\(\?</.test(pattern))
+    return 'refers to a group or names one, which a pattern of names must not'
+  return patternFault(pattern)
+}
+
 /** Whether matching takes at most quadratic time: one open repetition at most, no choice, no back reference. */
 export function isCalm(pattern: string): boolean {
   if (/\\[1-9]|\\k</.test(pattern)) return false

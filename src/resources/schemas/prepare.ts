@@ -11,6 +11,8 @@ export interface Prepared {
   readonly size: number
   /** No pattern of it can take long with a short text. */
   readonly calm: boolean
+  /** It speaks of a member that every object inherits, `toString` say; the library asks with `in`. */
+  readonly inherited: boolean
 }
 
 /**
@@ -36,12 +38,12 @@ class Builder {
   }
 
   build(schema: Schema): Prepared {
-    if (typeof schema === 'boolean') return { schema, size: 1, calm: true }
-    const made: Made = { said: [], size: 1, calm: true }
+    const made: Made = { said: [], size: 1, calm: true, inherited: false }
+    if (typeof schema === 'boolean') return { ...made, schema }
     for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
     const reference = schema['$ref']
     if (typeof reference === 'string') this.#refer(made, reference)
-    return { schema: Object.fromEntries(made.said), size: made.size, calm: made.calm }
+    return { ...made, schema: Object.fromEntries(made.said) }
   }
 
   #keyword(made: Made, name: string, value: unknown): void {
@@ -49,6 +51,7 @@ class Builder {
     if (keyword === undefined) return
     if (name === 'pattern') made.calm &&= isCalm(String(value))
     if (keyword === 'patterns') made.calm &&= Object.keys(value as object).every(isCalm)
+    made.inherited ||= namesIn(value).some((member) => member in Object.prototype)
     made.said.push([name, this.#below(made, keyword, value)])
   }
 
@@ -100,15 +103,23 @@ function listed(value: unknown): number {
   )
 }
 
+/** Names that a keyword may mean: those that are listed, and those of its members. */
+const namesIn = (value: unknown): string[] =>
+  [value, ...Object.values(Object(value))].flatMap((item) =>
+    Array.isArray(item) ? item.filter((name) => typeof name === 'string') : Object.keys(Object(item)),
+  )
+
 interface Made {
   readonly said: [string, unknown][]
   size: number
   calm: boolean
+  inherited: boolean
 }
 
 function add(made: Made, part: Prepared): Schema {
   made.size += part.size
   made.calm &&= part.calm
+  made.inherited ||= part.inherited
   return part.schema
 }
 

@@ -21,7 +21,8 @@ export interface Fault extends InputError {
  * @throws Problem `validation_too_costly` where it takes longer than `validationMs`
  */
 export function faultsOf(prepared: Prepared, fields: object): Fault[] {
-  const evaluate = () => (Check(prepared.schema, fields) ? [] : Errors(prepared.schema, fields)[1])
+  const value = prepared.inherited ? bare(fields) : fields
+  const evaluate = () => (Check(prepared.schema, value) ? [] : Errors(prepared.schema, value)[1])
   const errors = isCheap(prepared, fields) ? evaluate() : watched(evaluate)
   return errors
     .filter(({ keyword }) => keyword !== 'boolean')
@@ -35,6 +36,15 @@ function isCheap({ size, calm }: Prepared, fields: object): boolean {
   measure(fields, extent)
   if (extent.values * size > LIMITS.validationUnwatchedSteps) return false
   return extent.longest <= (calm ? LIMITS.matchedCharsMax : 0)
+}
+
+/** A copy whose objects inherit nothing. */
+function bare(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(bare)
+  const copy: Record<string, unknown> = Object.create(null)
+  for (const [name, member] of Object.entries(value)) copy[name] = bare(member)
+  return copy
 }
 
 interface Extent {
