@@ -54,7 +54,8 @@ export const LIMITS = {
   /** Values of a document times subschemas: below it, validation is not watched by a clock. */
   validationUnwatchedSteps: 20_000,
   matchedCharsMax: 1_000,
-  validationMs: 50,
+  /** Of the process's one thread, for a document that is watched. */
+  validationMs: 200,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   updateAttemptsMax: 20,

@@ -393,7 +393,8 @@ describe('a document that costs too much', () => {
     ])
     expect(performance.now() - startedMs).toBeLessThan(2_000)
     expect([evil.status, good.status]).toEqual([422, 200])
-    expect(['validation_too_costly', 'schema_violation']).toContain(evil.body.code)
+    const quick = pattern.startsWith('^(?=')
+    expect(evil.body.code).toBe(quick ? 'schema_violation' : 'validation_too_costly')
     expect((await create(body.collection, { b: 1 })).status).toBe(201)
   })
 
@@ -409,7 +410,7 @@ describe('a document that costs too much', () => {
 
   test('a large one that is cheap passes', async () => {
     const { body } = await declare({ schema: { properties: { a: { type: 'array', uniqueItems: true } } } })
-    expect((await create(body.collection, { a: Array.from({ length: 30_000 }, (_, n) => n) })).status).toBe(
+    expect((await create(body.collection, { a: Array.from({ length: 12_000 }, (_, n) => n) })).status).toBe(
       201,
     )
   })
