@@ -61,4 +61,21 @@ export const LIMITS = {
   storeIdleMs: 60_000,
   storageIdentitiesCachedMax: 500,
   storageIdentityCacheMs: 60_000,
+  schemaBytesMax: 65_536,
+  schemaDepthMax: 32,
+  schemaNodesMax: 1_000,
+  /** Subschemas with every reference counted as often as it is followed. */
+  schemaExpandedMax: 5_000,
+  schemaEnumMax: 500,
+  schemasPerWorkspaceMax: 500,
+  tableColumnsMax: 200,
+  patternCharsMax: 200,
+  /** Values of a document times subschemas: below it, validation is not watched by a clock. */
+  validationUnwatchedSteps: 20_000,
+  matchedCharsMax: 1_000,
+  /** Of the process's one thread, for a document that is watched. */
+  validationMs: 200,
+  memoMs: 5_000,
+  memoBytesMax: 67_108_864,
+  updateAttemptsMax: 20,
 } as const

@@ -204,6 +204,21 @@ export const PROBLEMS = {
     title: 'The flow is not valid',
     help: 'See `faults`: each has line and column.',
   },
+  schema_invalid: {
+    status: 422,
+    title: 'The schema is not valid',
+    help: 'See `errors`: each names a place in it.',
+  },
+  schema_violation: {
+    status: 422,
+    title: "The document does not fit the collection's schema",
+    help: 'See `errors`: each has pointer and keyword.',
+  },
+  validation_too_costly: {
+    status: 422,
+    title: 'The document takes too long to validate',
+    help: 'Shorten it, or simplify patterns and alternatives of the schema.',
+  },
   headers_too_large: {
     status: 431,
     title: 'The headers are too large',
@@ -249,6 +264,8 @@ export interface InputError {
   readonly name: string
   readonly pointer: string
   readonly detail: string
+  /** The keyword of the collection's schema that says so. */
+  readonly keyword?: string
 }
 
 interface ProblemOptions {

@@ -5,6 +5,7 @@ import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
 import { ObjectClients } from './object-clients.ts'
 import { Objects } from './objects.ts'
@@ -43,8 +44,17 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const meters = new Meters(database, log)
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
-  const keys: Parts['keys'] = new KeyCache()
-  const parts: Parts = { database, temporal, objects, objectClients, identities, streams, secrets, keys }
+  const parts: Parts = {
+    database,
+    temporal,
+    objects,
+    objectClients,
+    identities,
+    streams,
+    secrets,
+    keys: new KeyCache(),
+    memo: new Memo(),
+  }
   const platform: Platform = {
     config,
     log,

@@ -8,6 +8,7 @@ import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/
 import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { Memo, Weighed } from './memo.ts'
 import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
@@ -29,6 +30,7 @@ export interface Parts {
   readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly memo: Memo
 }
 
 const MASKS = {
@@ -164,6 +166,11 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
+  /** Makes this node forget at once what a workspace's scopes remember under the key. */
+  forget(ref: WorkspaceRef, key: string): void {
+    this.parts.memo.forget(memoKey(ref, key))
+  }
+
   makeBucket(name: string, owner: string): Promise<void> {
     return this.parts.objects.makeBucket(name, owner)
   }
@@ -188,6 +195,9 @@ export class AdminScope extends Scope {
     return this.parts.secrets.seal(`tenant:${tenantId}`, plain)
   }
 }
+
+/** No id holds a colon, so no key of one workspace is another's. */
+const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
 
 export interface AdminBounds {
   readonly tenantId?: TenantId
@@ -238,5 +248,14 @@ export class WorkspaceScope extends Scope {
 
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */
+  memo<T>(key: string, load: () => Promise<Weighed<T>>): Promise<T> {
+    return this.parts.memo.of(memoKey(this.ref, key), load)
+  }
+
+  forget(key: string): void {
+    this.parts.memo.forget(memoKey(this.ref, key))
   }
 }

@@ -18,6 +18,7 @@ import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
+import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
 import { configureServices, getServices } from './services.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
@@ -33,6 +34,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getApiKey,
   listApiKeys,
   revokeApiKey,
+  createSchema,
+  getSchema,
+  listSchemas,
+  deleteSchema,
   getOperation,
   listOperations,
   setQuotas,

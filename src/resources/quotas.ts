@@ -8,7 +8,14 @@ import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, onStructure, Ref } from './kinds.ts'
 
 /** Every quota that is enforced. A name is listed once its rows are counted (`tenon.count_as`). */
-const QUOTAS = ['documents', 'concurrent_executions', 'flows', 'flow_versions', 'api_keys'] as const
+const QUOTAS = [
+  'collections',
+  'documents',
+  'flows',
+  'flow_versions',
+  'concurrent_executions',
+  'api_keys',
+] as const
 
 const Limit = Type.Integer({
   minimum: -1,

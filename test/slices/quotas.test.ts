@@ -88,6 +88,38 @@ describe('quotas', () => {
     expect(await quota(room, 'documents')).toEqual({ limit: -1, used: 2, remaining: null })
   })
 
+  test('documents in a table of their own count like the others, and so do declared collections', async () => {
+    const room = await aRoom()
+    const declare = (collection: string) =>
+      call('POST', '/v1/schemas', {
+        as: room.operator,
+        body: {
+          workspace_id: room.workspaceId,
+          collection,
+          store: 'relational',
+          schema: { type: 'object', properties: { n: { type: 'integer' } } },
+        },
+      })
+    const schema = await declare('numbers')
+    const add = () => call('POST', '/v1/collections/numbers/documents', { as: room.service, body: { n: 1 } })
+    await Promise.all([make(room), add()])
+    expect(await quota(room, 'documents')).toMatchObject({ used: 2 })
+    await limit(room, { documents: 6, collections: 1 })
+    const replies = await Promise.all(Array.from({ length: 10 }, add))
+    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 4, 429: 6 })
+    expect((await make(room)).body).toMatchObject({ code: 'quota_exceeded', used: 6 })
+    expect((await declare('others')).body).toMatchObject({ code: 'quota_exceeded', quota: 'collections' })
+    const { body } = await call('GET', '/v1/collections/numbers/documents', { as: room.service })
+    for (const { id } of body.data)
+      await call('DELETE', `/v1/collections/numbers/documents/${id}`, { as: room.service })
+    expect(await quota(room, 'documents')).toMatchObject({ used: 1 })
+    const gone = await call('DELETE', `/v1/schemas/${schema.body.id}`, { as: room.operator })
+    expect(gone.status).toBe(200)
+    expect(await quota(room, 'documents')).toMatchObject({ used: 1 })
+    await limit(room, { documents: -1 })
+    expect(await quota(room, 'documents')).toMatchObject({ used: 1 })
+  })
+
   test('concurrent executions: sixty starts at once, and each end makes room for one', async () => {
     const room = await aRoom()
     const source = `document: { dsl: '1.0.3', namespace: t, name: slow, version: '1.0.0' }\ndo:\n  - nap: { wait: PT1S }\n`

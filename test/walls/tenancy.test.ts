@@ -36,6 +36,7 @@ interface Row {
 interface World {
   readonly room: Room
   readonly keyId: string
+  readonly schemaId: string
   readonly operationId: string
   readonly documentId: string
   readonly flowId: string
@@ -74,6 +75,22 @@ const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'own_list',
   },
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'schema.create': {
+    path: () => '/v1/schemas',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      collection: unique('c'),
+      store: 'relational',
+      schema: {},
+    }),
+    foreign: 'not_found',
+  },
+  'schema.get': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  'schema.list': {
+    path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
   'collection.create': {
@@ -214,6 +231,10 @@ async function furnish(room: Room): Promise<World> {
     as,
     body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x' },
   })
+  const schema = await call('POST', '/v1/schemas', {
+    as,
+    body: { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema: {} },
+  })
   const operations = await call('GET', '/v1/operations?page[size]=200', {
     as: await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId }),
   })
@@ -241,6 +262,7 @@ async function furnish(room: Room): Promise<World> {
     room,
     bucket,
     keyId: key.body.id,
+    schemaId: schema.body.id,
     operationId: operations.body.data[0].id,
     documentId: document.body.id,
     flowId: flow.body.id,
@@ -260,8 +282,15 @@ async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
 
 /** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
 function ids(): string[] {
-  const { keyId, operationId, documentId, flowId, executionId, room } = ours
-  return [keyId, operationId, documentId, flowId, executionId, room.tenantId]
+  return [
+    ours.keyId,
+    ours.schemaId,
+    ours.operationId,
+    ours.documentId,
+    ours.flowId,
+    ours.executionId,
+    ours.room.tenantId,
+  ]
 }
 
 test('every operation is in the sweep, and nothing else is', () => {
@@ -356,7 +385,7 @@ const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
 test('after all of that, everything of ours is as it was', async () => {
-  const { room, documentId, flowId, executionId, keyId, bucket } = ours
+  const { room, documentId, flowId, executionId, keyId, schemaId, bucket } = ours
   const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
   expect([stored.status, stored.body]).toEqual([200, 'ours'])
   const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
@@ -367,4 +396,5 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
 })

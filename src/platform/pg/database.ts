@@ -120,3 +120,15 @@ export function violated(error: unknown): string | undefined {
   if (!(error instanceof DatabaseError)) return undefined
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
 }
+
+/** Refusals that our own triggers raise, and a table that went with its declaration. */
+const RAISED: Readonly<Record<string, 'has_documents' | 'is_relational' | 'no_table'>> = {
+  TN001: 'has_documents',
+  TN002: 'is_relational',
+  '42P01': 'no_table',
+}
+
+/** Why the database refused a statement on a collection; undefined where it was something else. */
+export function refusal(error: unknown): (typeof RAISED)[string] | undefined {
+  return error instanceof DatabaseError ? RAISED[error.code ?? ''] : undefined
+}

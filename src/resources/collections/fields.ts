@@ -29,7 +29,19 @@ const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
 /** A document as it is returned: the caller's fields between ours, which begin with `_`. */
-export const Document = Type.Intersect([Type.Object({ id, ...OURS }), Others])
+export const Document = Type.Intersect([
+  Type.Object({
+    id,
+    ...OURS,
+    _warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
+        description:
+          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+      }),
+    ),
+  }),
+  Others,
+])
 export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
 /** The selected part of a document. */
@@ -44,8 +56,10 @@ export const Shown = Type.Intersect([
 ])
 export type Shown = { id: string } & Fields
 
-export function toDocument({ id: own, fields, version, created_at, updated_at }: Stored): Document {
-  return { id: own, ...fields, _created_at: created_at, _updated_at: updated_at, _version: version }
+export function toDocument(stored: Stored): Document {
+  const { id: own, fields, version, created_at, updated_at, warnings } = stored
+  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Store, Stored } from './store.ts'
 
 const COLUMNS = sql`id, data as fields, version, created_at, updated_at`
 
-const OURS: Readonly<Record<string, Column>> = {
+export const OURS: Readonly<Record<string, Column>> = {
   id: { sql: sql`id`, type: 'uuid' },
   _created_at: { sql: sql`created_at`, type: 'timestamptz' },
   _updated_at: { sql: sql`updated_at`, type: 'timestamptz' },

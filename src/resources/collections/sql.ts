@@ -110,7 +110,8 @@ function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, pat
   const text = pattern.map(likePart).join('')
   const matches = (of: Sql) =>
     fold ? sql`lower(${of}) like lower(${text}::text)` : sql`${of} like ${text}::text`
-  if (type === 'text') return matches(value)
+  // A column of code-point order folds ASCII alone; letters are folded as the database does elsewhere.
+  if (type === 'text') return matches(fold ? sql`(${value} collate "default")` : value)
   if (type !== 'jsonb') throw mismatch(path, 'text', `a ${type}`)
   return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
 }

@@ -2,12 +2,16 @@
 
 import type { Json } from '../../core/work.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { Declaration } from '../schemas/declarations.ts'
+import type { Fault } from '../schemas/validate.ts'
 import type { Content, Fields } from './fields.ts'
 import type { Filter, OrderKey } from './filter.ts'
 
 /** What is known of a collection before any of its documents is touched. */
 export interface Collection {
   readonly name: string
+  /** Undefined where nobody declared it. */
+  readonly declared?: Declaration
 }
 
 /** A document as a store gives it back. */
@@ -18,6 +22,8 @@ export interface Stored {
   /** RFC 3339, milliseconds. */
   readonly created_at: string
   readonly updated_at: string
+  /** Where the collection's schema is there to warn: what of it the document does not fit. */
+  readonly warnings?: readonly Fault[]
 }
 
 export interface Query {

@@ -92,7 +92,8 @@ create procedure tenon.count_as(quota text, counted regclass, until text default
 begin
   insert into tenon.quota_sources (quota, relation, until, tenant_id, workspace_id)
     values (quota, counted, until, t, w);
-  execute format('create policy counting on %s for select to tenon_owner using (true)', counted);
+  execute format('create policy counting on %s for select to tenon_owner
+    using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())', counted);
   execute format('create trigger count_added after insert on %s referencing new table as added
     for each statement execute function tenon.count_rows(%L, %L)', counted, quota, coalesce(until, ''));
   execute format('create trigger count_removed after delete on %s referencing old table as removed
@@ -104,10 +105,13 @@ begin
   end if;
 end $$;
 
--- What a workspace uses, counted now. For operators, and for admins of that workspace.
+-- What a workspace uses, counted now. For operators, and for admins of that workspace. The owner counts under the
+-- policies of that workspace; the caller's settings are put back, since the rest of its transaction is under them.
 create function tenon.quota_count(t text, w text, quota text) returns bigint
-  language plpgsql stable security definer set search_path = tenon, pg_temp as $$
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
+  old_tenant constant text := coalesce(current_setting('tenon.tenant', true), '');
+  old_workspace constant text := coalesce(current_setting('tenon.workspace', true), '');
   source record;
   n bigint;
   total bigint := 0;
@@ -115,6 +119,7 @@ begin
   if current_setting('role') <> 'tenon_operator' and t is distinct from tenant() then
     return 0;
   end if;
+  perform set_config('tenon.tenant', t, true), set_config('tenon.workspace', w, true);
   for source in select relation, until from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     execute format('select count(*) from %s where tenant_id = $1 and workspace_id = $2 and %s', source.relation,
@@ -122,6 +127,7 @@ begin
       into n using t, w;
     total := total + n;
   end loop;
+  perform set_config('tenon.tenant', old_tenant, true), set_config('tenon.workspace', old_workspace, true);
   return total;
 end $$;
 
