@@ -279,6 +279,8 @@ export function expectStatus(reply: Reply, ...statuses: number[]): void {
 /** Fails unless the reply is a problem document (RFC 9457) of this status, and this code when given. */
 export function expectProblem(reply: Reply, status: number, code?: string): void {
   expectStatus(reply, status)
+  // A route that is not there would keep many a promise about refusals.
+  expect(get(reply, 'code'), reply.text).not.toBe('route_not_found')
   expect(reply.headers.get('content-type')).toMatch(/^application\/problem\+json/)
   expect(reply.body).toMatchObject({
     type: expect.stringMatching(/\S/),
@@ -293,7 +295,7 @@ export function expectProblem(reply: Reply, status: number, code?: string): void
 /** A problem without what differs from request to request. */
 export function anonymous(reply: Reply, ...words: string[]): string {
   let text = reply.text.replaceAll(/req_\w+/g, 'req')
-  for (const word of words) text = text.replaceAll(word, '<id>')
+  for (const word of words.filter((word) => word !== '')) text = text.replaceAll(word, '<id>')
   return `${reply.status} ${text}`
 }
 

@@ -2,11 +2,12 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectApart, twoTenants, type World } from './world.ts'
+import { expectApart, expectUnharmed, twoTenants, type World } from './world.ts'
 
 let world: World
 
 const PEOPLE = '/v1/collections/people/documents'
+const SCRATCH = '/v1/collections/scratch/documents'
 const ROWS = [
   { name: 'Ada', age: 36, status: 'active', profile: { city: 'London' }, tags: ['math'] },
   { name: 'Ben', age: 20, status: 'active', profile: { city: 'Berlin' }, tags: [] },
@@ -32,7 +33,7 @@ function names(reply: Reply): unknown[] {
 
 describe('documents', () => {
   test('a created document is answered 201 with its fields, an id, times, a version, a place and an ETag', async () => {
-    const reply = await world.a.service.post(PEOPLE, { name: 'Eve', mark: world.a.mark })
+    const reply = await world.a.service.post(SCRATCH, { name: 'Eve', mark: world.a.mark })
     expectStatus(reply, 201)
     expect(reply.body).toMatchObject({
       id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7/),
@@ -41,26 +42,26 @@ describe('documents', () => {
       _updated_at: expect.any(String),
       _version: 1,
     })
-    expect(reply.headers.get('location')).toContain(`${PEOPLE}/${str(reply, 'id')}`)
+    expect(reply.headers.get('location')).toContain(`${SCRATCH}/${str(reply, 'id')}`)
     expect(reply.headers.get('etag')).toMatch(/\S/)
-    expectStatus(await world.a.service.delete(`${PEOPLE}/${str(reply, 'id')}`), 200)
+    expectStatus(await world.a.service.delete(`${SCRATCH}/${str(reply, 'id')}`), 200)
   })
 
   test('PUT sets the named fields and keeps the others', async () => {
-    const id = str(await world.a.service.post(PEOPLE, { name: 'Fay', age: 1, mark: world.a.mark }), 'id')
-    const put = await world.a.service.put(`${PEOPLE}/${id}`, { age: 2 })
+    const id = str(await world.a.service.post(SCRATCH, { name: 'Fay', age: 1, mark: world.a.mark }), 'id')
+    const put = await world.a.service.put(`${SCRATCH}/${id}`, { age: 2 })
     expectStatus(put, 200)
     expect(put.body).toMatchObject({ id, name: 'Fay', age: 2, _version: 2 })
-    expect((await world.a.service.get(`${PEOPLE}/${id}`)).body).toMatchObject({ name: 'Fay', age: 2 })
-    expectStatus(await world.a.service.delete(`${PEOPLE}/${id}`), 200)
+    expect((await world.a.service.get(`${SCRATCH}/${id}`)).body).toMatchObject({ name: 'Fay', age: 2 })
+    expectStatus(await world.a.service.delete(`${SCRATCH}/${id}`), 200)
   })
 
   test('DELETE answers what was deleted, the second time 404', async () => {
-    const id = str(await world.a.service.post(PEOPLE, { name: 'Gus', mark: world.a.mark }), 'id')
-    const gone = await world.a.service.delete(`${PEOPLE}/${id}`)
+    const id = str(await world.a.service.post(SCRATCH, { name: 'Gus', mark: world.a.mark }), 'id')
+    const gone = await world.a.service.delete(`${SCRATCH}/${id}`)
     expectStatus(gone, 200)
     expect(gone.body).toMatchObject({ id, deleted: true })
-    expectProblem(await world.a.service.delete(`${PEOPLE}/${id}`), 404)
+    expectProblem(await world.a.service.delete(`${SCRATCH}/${id}`), 404)
   })
 
   test.each(['GET', 'PUT', 'DELETE'])(
@@ -229,6 +230,44 @@ describe('structured queries', () => {
   test('B finds only its own', async () => {
     const reply = await world.b.service.post('/v1/collections/people/query', { filter: { age: 36 } })
     expect(names(reply)).toEqual(['Bea'])
+  })
+})
+
+describe('hostile documents', () => {
+  test('a forged cursor is met, and the platform lives', async () => {
+    for (const cursor of ['x', 'null', '{}', 'c1_', 'A'.repeat(3000), "' or 1=1 --"]) {
+      expectProblem(await ask(`page[after]=${encodeURIComponent(cursor)}`), 400)
+    }
+    await expectUnharmed(world)
+  })
+
+  test('a document of 2 MB is 413 and is not stored', async () => {
+    const reply = await world.a.service.post(SCRATCH, { big: 'x'.repeat(2 * 1024 * 1024) })
+    expectProblem(reply, 413)
+    expect(list(await world.a.service.get(SCRATCH))).toEqual([])
+    await expectUnharmed(world)
+  })
+
+  test.each([
+    ['broken JSON', '{"a":'],
+    ['a list', '[1]'],
+    ['text', '"x"'],
+    ['NUL', String.raw`{"a":"\u0000"}`],
+    ['an unsafe number', '{"a":9007199254740993}'],
+    ['a reserved name', '{"_version":9}'],
+    ['a name with a dollar', '{"$where":1}'],
+    ['deep nesting', `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`],
+  ])('%s is a problem and is not stored', async (_, raw) => {
+    const headers = { 'content-type': 'application/json' }
+    const reply = await world.a.service.send('POST', SCRATCH, { raw, headers })
+    expectProblem(reply, reply.status === 422 ? 422 : 400)
+    expect(list(await world.a.service.get(SCRATCH))).toEqual([])
+    await expectUnharmed(world)
+  })
+
+  test('another media type is 415', async () => {
+    const headers = { 'content-type': 'text/plain' }
+    expectProblem(await world.a.service.send('POST', SCRATCH, { raw: 'a', headers }), 415)
   })
 })
 

@@ -169,7 +169,7 @@ describe('API keys', () => {
     const seen = await b.service.delete(`/v1/api-keys/${theirs}`)
     const missing = await b.service.delete(`/v1/api-keys/${none}`)
     expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
-    expectStatus(await new Caller({ apikey: str(made, 'key') }).get('/v1/me'), 200)
+    expectStatus(await new Caller({ apikey: str(made, 'key') }).get(DOCUMENTS), 200)
   })
 })
 
