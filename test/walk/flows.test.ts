@@ -248,7 +248,7 @@ describe('calls of the platform', () => {
     const tasks = `
   - write:
       call: collection.create
-      with: {collection: fromflow, document: {text: '\${ .text }'}}`
+      with: {name: fromflow, document: {text: '\${ .text }'}}`
     await outcome('write', tasks, { text: world.a.mark })
     const rows = list(await world.a.service.get('/v1/collections/fromflow/documents'))
     expect(rows).toEqual([expect.objectContaining({ text: world.a.mark })])
@@ -278,7 +278,7 @@ describe('calls of the platform', () => {
     const tasks = `
   - ask:
       call: function.invoke
-      with: {function: twice, input: {n: '\${ .n }'}}`
+      with: {id: twice, input: {n: '\${ .n }'}}`
     expect(await outcome('ask', tasks, { n: 21 })).toEqual({ twice: 42 })
   })
 
