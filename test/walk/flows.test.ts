@@ -127,6 +127,11 @@ describe('definitions', () => {
     expect(run).toMatch(/^[0-9a-f-]{36}$/)
   })
 
+  test('a Preview says so in a header', async () => {
+    const reply = await world.a.admin.get(`${base}/definitions`)
+    expect(reply.headers.get('x-stability')).toBe('preview')
+  })
+
   test('executions are listed and read back', async () => {
     const reply = await execute('hello', { name: 'again' })
     const read = await world.a.admin.get(`${base}/executions/${str(reply, 'id')}`)

@@ -12,6 +12,7 @@ import {
   expectStatus,
   get,
   list,
+  type Reply,
   str,
   token,
   tokenReply,
@@ -56,11 +57,22 @@ async function host(who: 'a' | 'b'): Promise<Hosted> {
   const candidate = candidateNamed(await admin.get(`${servers}/${id}/candidates`), 'products')
   const tools = { [candidate]: { enabled: true, name: 'read_products', description: 'Reads the products.' } }
   expectStatus(await admin.put(`${servers}/${id}/curation`, { tools }), 200)
-  const published = await admin.post(`${servers}/${id}/publish`, {})
-  expectStatus(published, 200, 201)
+  await publish(who, servers, id)
   const result = { id, servers, wire: `${base}${servers}/${id}/mcp`, candidate, tool: 'read_products' }
   hosted[who] = result
   return result
+}
+
+/** Publishes what is curated and approves it, should it need that; answers the publication. */
+async function publish(who: 'a' | 'b', servers: string, id: string): Promise<Reply> {
+  const { admin } = world[who]
+  const reply = await admin.post(`${servers}/${id}/publish`, {})
+  expectStatus(reply, 200, 201)
+  if (get(reply, 'state') === 'needs_approval') {
+    const path = `${servers}/${id}/versions/${String(get(reply, 'version'))}/approve`
+    expectStatus(await admin.post(path, {}), 200)
+  }
+  return reply
 }
 
 /** The candidate that reads that collection; assumption: candidates are listed with `name`. */
@@ -153,17 +165,13 @@ describe('the life of a server', () => {
       [candidate]: { enabled: true, name: 'read_products', description: 'Reads all products.' },
     }
     expectStatus(await world.a.admin.put(`${servers}/${id}/curation`, { tools }), 200)
-    const reply = await world.a.admin.post(`${servers}/${id}/publish`, {})
-    expectStatus(reply, 200, 201)
+    const reply = await publish('a', servers, id)
     expect(reply.body).toMatchObject({
       version: 2,
       hash: expect.stringMatching(/\w{32,}/),
       diff: expect.anything(),
       state: expect.stringMatching(/^(active|needs_approval)$/),
     })
-    if (get(reply, 'state') === 'needs_approval') {
-      expectStatus(await world.a.admin.post(`${servers}/${id}/versions/2/approve`, {}), 200)
-    }
   })
 
   test('a second server is over the quota of one', async () => {
