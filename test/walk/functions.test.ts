@@ -146,6 +146,7 @@ describe('functions', () => {
 
   test('an input that is no JSON is 400', async () => {
     const headers = { 'content-type': 'application/json' }
+    expect(id).not.toBe('')
     expectProblem(
       await world.a.service.send('POST', `/v1/functions/${id}/invoke`, { raw: '{"a":', headers }),
       400,

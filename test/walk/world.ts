@@ -27,7 +27,7 @@ export interface World {
   readonly before: unknown[]
 }
 
-export async function operator(ears = new Ears()): Promise<Caller> {
+async function operator(ears = new Ears()): Promise<Caller> {
   return new Caller({ authorization: `Bearer ${await token()}` }, ears)
 }
 
@@ -37,14 +37,14 @@ export function word(): string {
 
 const WAIT = { prefer: 'wait=30' }
 
-export async function makeTenant(admin: Caller, mark: string): Promise<string> {
+async function makeTenant(admin: Caller, mark: string): Promise<string> {
   const made = await admin.post('/v1/tenants', { name: `Tenant ${mark}`, slug: `t-${mark}` }, WAIT)
   expectStatus(made, 201)
   return str(made, 'id')
 }
 
 /** @param more further fields of the body: `bucket` */
-export async function makeWorkspace(
+async function makeWorkspace(
   admin: Caller,
   tenant: string,
   slug: string,
