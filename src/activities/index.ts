@@ -1,6 +1,7 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
 import { LIMITS } from '../core/limits.ts'
+import { replyOf } from '../core/operation.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
@@ -12,6 +13,7 @@ import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { callHttp } from './http-call.ts'
+import { runFunction } from './run-function.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
@@ -31,6 +33,7 @@ export function createActivities(platform: Platform): Implementation {
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
     callFunction: async (call, request) => bounded(await callFunction(workspace(call, 'service'), request)),
     callHttp: async (_call, request) => bounded(await callHttp(platform.egress, request.arguments)),
+    runFunction: (call, input) => runFunction(platform.functions, workspace(call, 'service'), input),
     recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
   }
 }
@@ -56,5 +59,5 @@ function workspaceOf({ ref }: Call): WorkspaceRef {
 async function callFunction(scope: WorkspaceScope, request: FunctionCall): Promise<unknown> {
   const operation = callable(request.function)
   if (operation === undefined) throw notFound('function')
-  return operation.run(scope, operation.parse(request.arguments))
+  return replyOf(operation, await operation.run(scope, operation.parse(request.arguments)))
 }

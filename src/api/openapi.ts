@@ -49,7 +49,8 @@ function describe(operation: AnyOperation): Json {
     responses: {
       [status]: {
         description: 'Done',
-        content: http.reply === 'feed' ? eventStream : json(operation.output),
+        ...replyHeaders(operation),
+        content: http.reply === 'feed' ? eventStream : json(replySchema(operation)),
       },
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
@@ -61,6 +62,20 @@ function describe(operation: AnyOperation): Json {
 
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+function replySchema({ output, http }: AnyOperation): unknown {
+  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
+}
+
+function replyHeaders({ output, http }: AnyOperation): Json {
+  const named = Object.entries(http.replyHeaders ?? {})
+  if (named.length === 0) return {}
+  return {
+    headers: Object.fromEntries(named.map(([field, name]) => [name, { schema: fieldsOf(output)[field] }])),
+  }
+}
+
+const fieldsOf = (output: unknown) => (output as { properties: Json }).properties
 
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
@@ -81,7 +96,7 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = body !== '*' || bodyRequired(operation).length > 0
+  const required = bodyRequired(operation).length > 0
   return { required, content }
 }
 

@@ -6,7 +6,7 @@ import {
   type CallToolResult,
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { AnyOperation } from '../core/operation.ts'
+import { type AnyOperation, replyOf } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -54,7 +54,7 @@ async function call(
 ): Promise<unknown> {
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
   const scope = await platform.access.open(operation, principal, workspace)
-  return operation.run(scope, operation.parse(input))
+  return replyOf(operation, await operation.run(scope, operation.parse(input)))
 }
 
 function success(output: unknown): CallToolResult {

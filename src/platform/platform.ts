@@ -3,6 +3,7 @@
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
+import { Functions } from './functions.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
 import { Objects } from './objects.ts'
@@ -23,6 +24,8 @@ export interface Platform {
   readonly log: Log
   readonly access: Access
   readonly egress: Egress
+  /** Starts nothing until it is asked to: the worker alone does. */
+  readonly functions: Functions
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -36,12 +39,14 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const functions = new Functions(config.TENON_DENO_BIN)
   const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache() }
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    functions,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -51,7 +56,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     close: async () => {
       objects.close()
       streams.close()
-      await Promise.all([database.close(), temporal.close()])
+      await Promise.all([functions.close(), database.close(), temporal.close()])
     },
   }
   return { platform, parts }

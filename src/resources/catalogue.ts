@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
 import { publishEvent } from './events.ts'
+import { invokeFunction } from './functions/invoke.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -12,6 +13,7 @@ const CALLABLE: readonly AnyOperation[] = [
   updateDocument,
   deleteDocument,
   publishEvent,
+  invokeFunction,
 ]
 
 export function callable(name: string): AnyOperation | undefined {

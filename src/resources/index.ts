@@ -7,6 +7,14 @@ import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import {
+  configureFunction,
+  createFunction,
+  deleteFunction,
+  getFunction,
+  listFunctions,
+} from './functions/functions.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
@@ -31,6 +39,12 @@ export const OPERATIONS: readonly AnyOperation[] = [
   deleteDocument,
   publishEvent,
   subscribeEvents,
+  createFunction,
+  getFunction,
+  listFunctions,
+  configureFunction,
+  deleteFunction,
+  invokeFunction,
   listFlows,
   createFlow,
   getFlow,

@@ -38,6 +38,7 @@ interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly functionId: string
 }
 
 const SOURCE = (name: string) =>
@@ -96,6 +97,31 @@ const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'own_thing',
   },
   'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+  'function.create': {
+    path: () => '/v1/functions',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      name: unique('x'),
+      source: 'export default () => 1',
+    }),
+    foreign: 'not_found',
+  },
+  'function.get': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.list': {
+    path: ({ room }) => `/v1/functions?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'function.configure': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/config`,
+    body: () => ({ timeout_ms: 5 }),
+    foreign: 'not_found',
+  },
+  'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.invoke': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/invoke`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
   'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
   'flow.create': {
     path: ({ room }) => `${room.flows}/definitions`,
@@ -200,6 +226,10 @@ async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  const deployed = await call('POST', '/v1/functions', {
+    as,
+    body: { workspace_id: room.workspaceId, name: 'secret-function', source: 'export default () => "ours"' },
+  })
   return {
     room,
     keyId: key.body.id,
@@ -207,6 +237,7 @@ async function furnish(room: Room): Promise<World> {
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,
+    functionId: deployed.body.id,
   }
 }
 
@@ -219,7 +250,8 @@ function send(operation: AnyOperation, as: Caller): Promise<Reply> {
 
 /** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
 function ids(): string[] {
-  return [ours.keyId, ours.operationId, ours.documentId, ours.flowId, ours.executionId, ours.room.tenantId]
+  const { keyId, operationId, documentId, flowId, executionId, functionId, room } = ours
+  return [keyId, operationId, documentId, flowId, executionId, functionId, room.tenantId]
 }
 
 test('every operation is in the sweep, and nothing else is', () => {
@@ -313,7 +345,7 @@ const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
 test('after all of that, everything of ours is as it was', async () => {
-  const { room, documentId, flowId, executionId, keyId } = ours
+  const { room, documentId, flowId, executionId, keyId, functionId } = ours
   const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
   expect(document.body).toMatchObject({ by: 'us', _version: 1 })
   const list = await call('GET', '/v1/collections/secrets/documents', { as: room.service })
@@ -322,4 +354,6 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
+  expect(invoked.body).toBe('ours')
 })
