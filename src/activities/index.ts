@@ -14,6 +14,7 @@ import { egressAllowed } from '../resources/services.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { callHttp } from './http-call.ts'
+import { runFunction } from './run-function.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
@@ -36,6 +37,7 @@ export function createActivities(platform: Platform): Implementation {
       const allowed = await egressAllowed(workspace(call, 'workspace_admin'))
       return bounded(await callHttp(platform.egress, request.arguments, allowed))
     },
+    runFunction: (call, input) => runFunction(platform.functions, workspace(call, 'service'), input),
     recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
   }
 }

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
-import type { AnyOperation } from '../core/operation.ts'
+import { type AnyOperation, replyOf } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
@@ -74,14 +74,18 @@ function workspaceNamed(request: FastifyRequest): string | undefined {
 }
 
 function answer(operation: AnyOperation, output: unknown, reply: FastifyReply): unknown {
-  const { status, location, etag } = operation.http
+  const { status, location, etag, replyBody, replyHeaders = {} } = operation.http
   reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
   if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
   const where = location?.(output)
   if (where !== undefined) reply.header('location', where)
   const tag = etag?.(output)
   if (tag !== undefined) reply.header('etag', tag)
-  return output
+  for (const [field, name] of Object.entries(replyHeaders))
+    reply.header(name, String((output as Record<string, unknown>)[field]))
+  if (replyBody === undefined) return output
+  // Any JSON value: a bare text or null would be sent as something else.
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(replyOf(operation, output)))
 }
 
 /** In tests each reply must fit its own schema: the OpenAPI document is then no promise but a fact. */

@@ -49,7 +49,7 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [status]: { description: 'Done', ...content(operation) },
+      [status]: { description: 'Done', ...replyHeaders(operation), ...content(operation) },
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
@@ -59,10 +59,11 @@ function describe(operation: AnyOperation): Json {
   }
 }
 
-function content({ http, output }: AnyOperation): Json {
+function content(operation: AnyOperation): Json {
+  const { http } = operation
   if (http.method === 'HEAD') return {}
   if (http.reply === 'bytes') return { content: anyType }
-  return { content: http.reply === 'feed' ? eventStream : json(output) }
+  return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
 }
 
 /** What a conditional request or a range may be answered with (RFC 9110 §13, §14). */
@@ -80,6 +81,20 @@ const anyType: Json = { '*/*': {} }
 
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+function replySchema({ output, http }: AnyOperation): unknown {
+  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
+}
+
+function replyHeaders({ output, http }: AnyOperation): Json {
+  const named = Object.entries(http.replyHeaders ?? {})
+  if (named.length === 0) return {}
+  return {
+    headers: Object.fromEntries(named.map(([field, name]) => [name, { schema: fieldsOf(output)[field] }])),
+  }
+}
+
+const fieldsOf = (output: unknown) => (output as { properties: Json }).properties
 
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
@@ -112,7 +127,7 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = body !== '*' || bodyRequired(operation).length > 0
+  const required = bodyRequired(operation).length > 0
   return { required, content }
 }
 

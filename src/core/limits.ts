@@ -78,4 +78,28 @@ export const LIMITS = {
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   updateAttemptsMax: 20,
+  functionSourceBytesMax: 262_144,
+  /** The compiled form, with its source map. */
+  functionCompiledBytesMax: 1_048_576,
+  functionCompileMs: 5_000,
+  functionInputBytesMax: 1_048_576,
+  functionResultBytesMax: 1_048_576,
+  functionTimeoutMs: { default: 10_000, max: 60_000 },
+  functionMemoryMb: { min: 64, default: 128, max: 512 },
+  /** What an empty process has resident already, most of it shared. */
+  functionMemoryBaseMb: 96,
+  functionMemoryPollMs: 25,
+  /** A process that nobody watches any more ends by this at the latest; more than 60 s, since it has threads. */
+  functionCpuSecondsMax: 120,
+  functionLogBytesMax: 65_536,
+  functionLogShownBytesMax: 8_192,
+  /** What a function may write past the console and its result before it is ended. */
+  functionNoiseBytesMax: 1_048_576,
+  functionMessageCharsMax: 2_000,
+  functionStartMs: 10_000,
+  /** How long a run waits for a place before it is refused. */
+  functionQueueMs: 20_000,
+  functionHeartbeatMs: 10_000,
+  functionSlotsPerCore: 4,
+  functionWarmProcesses: 2,
 } as const

@@ -31,6 +31,10 @@ export interface HttpBinding<Output> {
    * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.
    */
   readonly reply?: 'feed' | 'bytes'
+  /** The output field that is the whole reply. Flows and tools are handed that field as well. */
+  readonly replyBody?: string
+  /** Output fields that go into headers of the reply, each with the header's name. */
+  readonly replyHeaders?: Readonly<Record<string, string>>
   /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
   readonly keyInQuery?: boolean
   /** 200 where absent. */
@@ -137,6 +141,12 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
   const whole = place === 'body' && http.body === field
   const inside = whole ? pointer.slice(field.length + 1) : pointer
   return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
+}
+
+/** What a caller is handed of an output: all of it, or the one field that the binding names. */
+export function replyOf(operation: AnyOperation, output: unknown): unknown {
+  const { replyBody } = operation.http
+  return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
 }
 
 /** Where on the wire an input field stands. */

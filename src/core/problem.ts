@@ -7,6 +7,8 @@ interface Row {
   readonly help: string
   /** Seconds for `Retry-After`; a code that has it may be tried again unchanged. */
   readonly retryAfterS?: number
+  /** Somebody's code has run, or may have: no part of the platform asks again by itself. */
+  readonly final?: true
 }
 
 /** Statuses follow what the reader will do: 404 wherever existence is not the caller's to know (decisions §3). */
@@ -219,6 +221,11 @@ export const PROBLEMS = {
     title: 'The document takes too long to validate',
     help: 'Shorten it, or simplify patterns and alternatives of the schema.',
   },
+  function_invalid: {
+    status: 422,
+    title: 'The function is not valid',
+    help: 'See `faults`: each has line and column.',
+  },
   headers_too_large: {
     status: 431,
     title: 'The headers are too large',
@@ -236,6 +243,30 @@ export const PROBLEMS = {
     title: 'The answer of the other side is of no use',
     help: 'See `detail`.',
   },
+  function_error: {
+    status: 502,
+    title: 'The function failed',
+    help: 'See `detail`, `error` and `logs`.',
+    final: true,
+  },
+  function_out_of_memory: {
+    status: 502,
+    title: 'The function needs more memory than it has',
+    help: 'Raise its `memory_mb`, or keep less at once.',
+    final: true,
+  },
+  function_output_too_large: {
+    status: 502,
+    title: 'The result of the function is too large',
+    help: 'Store it as an object, and return its key.',
+    final: true,
+  },
+  run_cut_off: {
+    status: 502,
+    title: 'The run was cut off',
+    help: 'It may have had effects: look before you start it again.',
+    final: true,
+  },
   upstream_unavailable: { status: 502, title: 'The other side did not answer', help: 'Check its address.' },
   dependency_unavailable: {
     status: 503,
@@ -249,6 +280,17 @@ export const PROBLEMS = {
     help: 'Try again with backoff.',
     retryAfterS: 1,
   },
+  functions_unavailable: {
+    status: 503,
+    title: 'Functions cannot be run here',
+    help: 'Operators: `npx tenon doctor` says what Deno is wanting.',
+  },
+  function_timeout: {
+    status: 504,
+    title: 'The function took too long',
+    help: 'Raise its `timeout_ms`, or do less at once.',
+    final: true,
+  },
   query_timeout: {
     status: 504,
     title: 'The query took too long',
@@ -257,6 +299,10 @@ export const PROBLEMS = {
 } as const satisfies Record<string, Row>
 
 export type ProblemCode = keyof typeof PROBLEMS
+
+export function isProblemCode(text: unknown): text is ProblemCode {
+  return typeof text === 'string' && Object.hasOwn(PROBLEMS, text)
+}
 
 /** One fault of an input; `pointer` is an RFC 6901 pointer into it. */
 export interface InputError {

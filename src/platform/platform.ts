@@ -3,6 +3,7 @@
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
+import { Functions } from './functions.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
@@ -28,6 +29,8 @@ export interface Platform {
   readonly access: Access
   readonly egress: Egress
   readonly meters: Meters
+  /** Starts nothing until it is asked to: the worker alone does. */
+  readonly functions: Functions
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -55,12 +58,14 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     keys: new KeyCache(),
     memo: new Memo(),
   }
+  const functions = new Functions(config.TENON_DENO_BIN)
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
+    functions,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -71,7 +76,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       await meters.flush()
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
-      await Promise.all([database.close(), temporal.close()])
+      await Promise.all([functions.close(), database.close(), temporal.close()])
     },
   }
   return { platform, parts }

@@ -116,6 +116,12 @@ export class Durable {
     return this.#temporal.ended(this.#ref, id, waitMs)
   }
 
+  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
+  result(id: string, waitMs: number): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.result(this.#ref, id, waitMs)
+  }
+
   uiLink(id: string): string | undefined {
     return this.#temporal.uiLink(id)
   }

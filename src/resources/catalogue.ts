@@ -10,6 +10,7 @@ import {
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent } from './events.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import { deleteObject, getObject, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
@@ -24,6 +25,7 @@ const CALLABLE: readonly AnyOperation[] = [
   getObject,
   deleteObject,
   publishEvent,
+  invokeFunction,
 ]
 
 export function callable(name: string): AnyOperation | undefined {

@@ -15,6 +15,14 @@ import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import {
+  configureFunction,
+  createFunction,
+  deleteFunction,
+  getFunction,
+  listFunctions,
+} from './functions/functions.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
@@ -58,6 +66,12 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listObjects,
   publishEvent,
   subscribeEvents,
+  createFunction,
+  getFunction,
+  listFunctions,
+  configureFunction,
+  deleteFunction,
+  invokeFunction,
   listFlows,
   createFlow,
   getFlow,
