@@ -1,9 +1,10 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
 import { smoke } from './smoke.ts'
+import { surface } from './surface.ts'
 import { surfaceMcp } from './surface-mcp.ts'
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke, 'surface-mcp': surfaceMcp }
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke, surface, 'surface-mcp': surfaceMcp }
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined

@@ -16,6 +16,8 @@ import { Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
+import { routePath } from './bind.ts'
+import { takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
@@ -29,8 +31,8 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: LIMITS.bodyBytesMax,
-    requestTimeout: LIMITS.requestTimeoutMs + LIMITS.preferWaitSecondsMax * 1_000,
-    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false },
+    requestTimeout: LIMITS.uploadTimeoutMs,
+    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       send(error, request, reply as FastifyReply)
@@ -39,6 +41,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
+  app.decorateRequest('room', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   app.addHook('onRequest', async (request, reply) => {
@@ -46,8 +49,19 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     if (request.url.length > LIMITS.urlBytesMax) throw new Problem('uri_too_long')
   })
   app.addHook('onResponse', logLine)
+  app.addHook('onResponse', async (request, reply) => {
+    if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
+  })
   parsers(app)
-  for (const operation of OPERATIONS) route(app, operation, doorOf(operation, platform, doorkeeper.auth))
+  const mount = (into: FastifyInstance, streams: boolean) => {
+    for (const operation of OPERATIONS.filter(({ http }) => (http.takes === 'bytes') === streams))
+      route(into, operation, doorOf(operation, platform, doorkeeper.auth))
+  }
+  mount(app, false)
+  await app.register(async (part) => {
+    takeBytes(part)
+    mount(part, true)
+  })
   mountHealth(app, platform)
   await mountIssuer(app, doorkeeper.identity)
   await mountDocs(app)
@@ -55,10 +69,20 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   return app
 }
 
+/** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
+function querystringParser(text: string): Record<string, string | string[]> {
+  const query: Record<string, string | string[]> = Object.create(null)
+  for (const [name, value] of new URLSearchParams(text)) {
+    const before = query[name]
+    query[name] = before === undefined ? value : [before, value].flat()
+  }
+  return query
+}
+
 function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {
   app.route({
     method: operation.http.method as HTTPMethods,
-    url: operation.http.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    url: routePath(operation),
     onRequest: (request) => door.enter(request),
     handler: door.handle,
   })
@@ -83,8 +107,9 @@ function parsers(app: FastifyInstance): void {
 /** 405 with `Allow` for a path that exists under other methods (RFC 9110 §15.5.6). */
 function refuseOtherMethods(app: FastifyInstance): void {
   const paths = new Map<string, Set<string>>()
-  for (const { http } of OPERATIONS) {
-    const url = http.path.replaceAll(/\{(\w+)\}/g, ':$1')
+  for (const operation of OPERATIONS) {
+    const { http } = operation
+    const url = routePath(operation)
     const allowed = paths.get(url) ?? new Set()
     paths.set(url, allowed.add(http.method))
     if (http.method === 'GET') allowed.add('HEAD')
@@ -134,7 +159,7 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
-    .headers({ ...wire.headers, 'x-request-id': request.id })
+    .headers({ ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
     .send(JSON.stringify(wire.body))
 }
 

@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
+import { sourceOf } from './bytes.ts'
 
 type Fields = Record<string, unknown>
 
@@ -16,24 +17,37 @@ export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
   }
 }
 
+/** An operation's path as the router writes it; there, all that is left of a path is called `*`. */
+export function routePath({ http }: AnyOperation): string {
+  return http.path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
 function pathFields(operation: AnyOperation, params: Fields): Fields {
+  const [, rest = '*'] = /\{(\w+)\*\}$/.exec(operation.http.path) ?? []
   return Object.fromEntries(
-    Object.entries(params).map(([name, value]) => [name, typed(operation, name, value)]),
+    Object.entries(params).map(([param, value]) => {
+      const name = param === '*' ? rest : param
+      return [name, typed(operation, name, value)]
+    }),
   )
 }
 
 function queryFields(operation: AnyOperation, query: Fields): Fields {
+  const { rest } = operation.http
   const names = Object.keys(operation.input.properties).filter(
-    (name) => placeOf(name, operation.http) === 'query',
+    (name) => name !== rest && placeOf(name, operation.http) === 'query',
   )
   const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
   const fields: Fields = {}
+  const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
     const field = fieldOf.get(name)
-    if (field === undefined) throw unknownParameter(name, [...fieldOf.keys()])
-    fields[field] = typed(operation, field, value)
+    if (field !== undefined) fields[field] = typed(operation, field, value)
+    else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
+    else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
   }
+  if (rest !== undefined) fields[rest] = others
   return fields
 }
 
@@ -63,7 +77,8 @@ function waitOf(prefer: string): number | undefined {
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
-  const { body: field, texts = {} } = operation.http
+  const { body: field, texts = {}, takes } = operation.http
+  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}

@@ -9,7 +9,9 @@ const PROBLEM = { $ref: '#/components/responses/Problem' }
 export function openApi(operations: readonly AnyOperation[]): Json {
   const paths: Record<string, Json> = {}
   for (const operation of operations) {
-    const { path, method } = operation.http
+    const { method } = operation.http
+    // OpenAPI has no name for the rest of a path: slashes inside such a parameter stay as they are.
+    const path = operation.http.path.replace('*}', '}')
     paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
   }
   return {
@@ -47,20 +49,52 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [status]: {
-        description: 'Done',
-        content: http.reply === 'feed' ? eventStream : json(operation.output),
-      },
+      [status]: { description: 'Done', ...replyHeaders(operation), ...content(operation) },
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
+      ...(http.reply === 'bytes' && byteStatuses(operation)),
       default: PROBLEM,
     },
   }
 }
 
+function content(operation: AnyOperation): Json {
+  const { http } = operation
+  if (http.method === 'HEAD') return {}
+  if (http.reply === 'bytes') return { content: anyType }
+  return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
+}
+
+/** What a conditional request or a range may be answered with (RFC 9110 §13, §14). */
+function byteStatuses(operation: AnyOperation): Json {
+  const headers = operation.http.headers ?? {}
+  const bound = new Set(Object.values(headers))
+  return {
+    ...(bound.has('range') && { 206: { description: 'The range', ...content(operation) } }),
+    ...(bound.has('if-none-match') && { 304: { description: 'As the caller has it' } }),
+  }
+}
+
+/** RFC 9110 §8.3: of no type that is known beforehand; no schema, since it is no JSON. */
+const anyType: Json = { '*/*': {} }
+
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+function replySchema({ output, http }: AnyOperation): unknown {
+  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
+}
+
+function replyHeaders({ output, http }: AnyOperation): Json {
+  const named = Object.entries(http.replyHeaders ?? {})
+  if (named.length === 0) return {}
+  return {
+    headers: Object.fromEntries(named.map(([field, name]) => [name, { schema: fieldsOf(output)[field] }])),
+  }
+}
+
+const fieldsOf = (output: unknown) => (output as { properties: Json }).properties
 
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
@@ -68,6 +102,9 @@ function parameters(operation: AnyOperation): Json[] {
   return Object.entries(properties).flatMap(([field, schema]) => {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
+    if (field === operation.http.rest) return [restParameter(field, schema)]
+    // The media type of a body stands with the body (OpenAPI 3.1, "Parameter Object").
+    if (operation.http.headers?.[field] === 'content-type') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
     const text =
       operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
@@ -75,13 +112,22 @@ function parameters(operation: AnyOperation): Json[] {
   })
 }
 
+/** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */
+function restParameter(name: string, { description }: { description?: string }): Json {
+  const text = { type: 'string' }
+  const value = { oneOf: [text, { type: 'array', items: text }] }
+  const schema = { type: 'object', additionalProperties: value }
+  return { name, in: 'query', required: false, style: 'form', explode: true, description, schema }
+}
+
 function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
+  if (operation.http.takes === 'bytes') return { required: true, content: anyType }
   const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = body !== '*' || bodyRequired(operation).length > 0
+  const required = bodyRequired(operation).length > 0
   return { required, content }
 }
 

@@ -9,20 +9,42 @@ import { type InputError, Problem } from './problem.ts'
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
+type BoundHeader =
+  | 'prefer'
+  | 'if-match'
+  | 'if-none-match'
+  | 'range'
+  | 'content-type'
+  | 'last-event-id'
+  | 'x-request-id'
+
 /** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
 export interface HttpBinding<Output> {
   readonly method: Method
-  /** `/v1/things/{thing_id}`: names in braces are input fields. */
+  /** `/v1/things/{thing_id}`: names in braces are input fields; a last `{key*}` is all that is left of the path. */
   readonly path: string
   /** The input field that is the whole body; `*`: the body's members are the remaining fields. */
   readonly body?: string
+  /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
+  readonly takes?: 'bytes'
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
-  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240),
-   * `x-request-id` the id under which the request is logged, also where none was sent. */
-  readonly headers?: Readonly<Record<string, 'prefer' | 'if-match' | 'last-event-id' | 'x-request-id'>>
-  /** `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone. */
-  readonly reply?: 'feed'
+  /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
+  readonly rest?: string
+  /**
+   * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the id
+   * under which the request is logged, also where none was sent.
+   */
+  readonly headers?: Readonly<Record<string, BoundHeader>>
+  /**
+   * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
+   * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.
+   */
+  readonly reply?: 'feed' | 'bytes'
+  /** The output field that is the whole reply. Flows and tools are handed that field as well. */
+  readonly replyBody?: string
+  /** Output fields that go into headers of the reply, each with the header's name. */
+  readonly replyHeaders?: Readonly<Record<string, string>>
   /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
   readonly keyInQuery?: boolean
   /** 200 where absent. */
@@ -60,6 +82,8 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly summary: string
   readonly roles: readonly Role[]
   readonly stability?: Stability
+  /** Where absent, what GET and HEAD do. */
+  readonly reads?: boolean
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
@@ -77,10 +101,10 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
     throw new TypeError(`${spec.name}: roles of one domain, please`)
   return {
     stability: 'stable',
+    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     ...spec,
     reach,
     domain,
-    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     parse: parser(spec.input, spec.http),
   }
 }
@@ -129,9 +153,15 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
   return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
 }
 
+/** What a caller is handed of an output: all of it, or the one field that the binding names. */
+export function replyOf(operation: AnyOperation, output: unknown): unknown {
+  const { replyBody } = operation.http
+  return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
+}
+
 /** Where on the wire an input field stands. */
 export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'] {
-  if (http.path.includes(`{${field}}`)) return 'path'
+  if (http.path.includes(`{${field}}`) || http.path.endsWith(`{${field}*}`)) return 'path'
   if (http.headers?.[field] !== undefined) return 'header'
   if (http.body === '*' || http.body === field) return 'body'
   return 'query'

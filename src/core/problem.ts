@@ -7,6 +7,8 @@ interface Row {
   readonly help: string
   /** Seconds for `Retry-After`; a code that has it may be tried again unchanged. */
   readonly retryAfterS?: number
+  /** Somebody's code has run, or may have: no part of the platform asks again by itself. */
+  readonly final?: true
 }
 
 /** Statuses follow what the reader will do: 404 wherever existence is not the caller's to know (decisions §3). */
@@ -32,6 +34,65 @@ export const PROBLEMS = {
     title: 'The page cursor is not one of ours',
     help: 'Pass `page.next` unchanged.',
   },
+  cursor_mismatch: {
+    status: 400,
+    title: 'The page cursor belongs to another query',
+    help: 'Keep collection, filters and order while you turn pages; begin without a cursor.',
+  },
+  cursor_too_large: {
+    status: 400,
+    title: 'The page cannot be continued',
+    help: 'Order by shorter fields.',
+  },
+  filter_invalid: { status: 400, title: 'A filter cannot be read', help: 'See `errors`.' },
+  filter_operator_missing: {
+    status: 400,
+    title: 'A filter has no operator',
+    help: 'Write `field=eq.value`.',
+  },
+  filter_operator_unknown: {
+    status: 400,
+    title: 'A filter has an unknown operator',
+    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
+  },
+  filter_null_operator: {
+    status: 400,
+    title: 'null has an operator of its own',
+    help: 'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
+  },
+  filter_type_mismatch: {
+    status: 400,
+    title: 'A filter value has the wrong type',
+    help: 'Send a value of the type that `detail` names.',
+  },
+  filter_too_large: {
+    status: 400,
+    title: 'The query has too many parts',
+    help: 'See `detail` for the limit; ask in several queries.',
+  },
+  order_invalid: {
+    status: 400,
+    title: 'The order cannot be read',
+    help: 'Write `order=field.desc,other.asc.nullsfirst`.',
+  },
+  select_invalid: { status: 400, title: 'The selection cannot be read', help: 'Write `select=a,b.c`.' },
+  body_incomplete: {
+    status: 400,
+    title: 'The body ended before it was complete',
+    help: 'Send it again; nothing was stored.',
+  },
+  InvalidKey: {
+    status: 400,
+    title: 'The object key is not valid',
+    help: 'No empty key, no `.` or `..` between slashes, no control characters.',
+  },
+  KeyTooLongError: { status: 400, title: 'The object key is too long', help: 'See `detail` for the limit.' },
+  InvalidBucketName: {
+    status: 400,
+    title: 'The bucket name is not valid',
+    help: 'Lower-case letters, digits and inner hyphens, 3 to 63.',
+  },
+  InvalidRequest: { status: 400, title: 'The object store refuses the request', help: 'See `detail`.' },
   header_invalid: { status: 400, title: 'A header is not valid', help: 'See `detail`.' },
   request_malformed: { status: 400, title: 'The request is not valid HTTP', help: 'Check the request line.' },
   batch_refused: {
@@ -86,16 +147,27 @@ export const PROBLEMS = {
     title: 'The token lacks a scope',
     help: 'Get a token with the scopes that `www-authenticate` names.',
   },
-  feature_not_enabled: {
+  AccessDenied: {
     status: 403,
-    title: 'The feature is not enabled in this workspace',
-    help: 'An operator can enable it.',
+    title: 'The bucket is not of this workspace',
+    help: 'Use the bucket that the workspace names, with a credential of that workspace.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
+  feature_not_enabled: {
+    status: 403,
+    title: 'The feature is not switched on',
+    help: 'It is experimental: an admin switches it on with POST /v1/services/configure.',
+  },
   not_found: {
     status: 404,
     title: 'Not found',
     help: 'Check the id, and that the credential is of the same tenant.',
+  },
+  NoSuchBucket: { status: 404, title: 'There is no such bucket', help: 'Check its name.' },
+  NoSuchKey: {
+    status: 404,
+    title: 'There is no such object',
+    help: 'Check the key; keys are case-sensitive.',
   },
   route_not_found: { status: 404, title: 'No such route', help: 'All routes are listed at /docs.' },
   method_not_allowed: { status: 405, title: 'The route has no such method', help: 'See the `Allow` header.' },
@@ -109,8 +181,19 @@ export const PROBLEMS = {
     title: 'Not possible in this state',
     help: 'See `detail` for the state it is in.',
   },
+  bucket_required: {
+    status: 409,
+    title: 'The workspace has no bucket',
+    help: 'Objects need a workspace that was made with one.',
+  },
+  PreconditionFailed: {
+    status: 412,
+    title: 'The object is not as the condition says',
+    help: 'Read it again, then retry with its ETag.',
+  },
   precondition_failed: { status: 412, title: 'It has changed meanwhile', help: 'Read it again, then retry.' },
   body_too_large: { status: 413, title: 'The body is too large', help: 'See `detail` for the limit.' },
+  EntityTooLarge: { status: 413, title: 'The object is too large', help: 'See `detail` for the limit.' },
   output_too_large: {
     status: 413,
     title: 'The result is too large for a flow',
@@ -118,9 +201,39 @@ export const PROBLEMS = {
   },
   uri_too_long: { status: 414, title: 'The URL is too long', help: 'Move the query into a body.' },
   media_type_unsupported: { status: 415, title: 'The content type is not taken here', help: 'See `detail`.' },
+  InvalidRange: {
+    status: 416,
+    title: 'The range lies outside the object',
+    help: 'See the `Content-Range` header for its length.',
+  },
+  content_invalid: {
+    status: 422,
+    title: 'The content is not of its type',
+    help: 'Store it again with the right content type.',
+  },
   flow_invalid: {
     status: 422,
     title: 'The flow is not valid',
+    help: 'See `faults`: each has line and column.',
+  },
+  schema_invalid: {
+    status: 422,
+    title: 'The schema is not valid',
+    help: 'See `errors`: each names a place in it.',
+  },
+  schema_violation: {
+    status: 422,
+    title: "The document does not fit the collection's schema",
+    help: 'See `errors`: each has pointer and keyword.',
+  },
+  validation_too_costly: {
+    status: 422,
+    title: 'The document takes too long to validate',
+    help: 'Shorten it, or simplify patterns and alternatives of the schema.',
+  },
+  function_invalid: {
+    status: 422,
+    title: 'The function is not valid',
     help: 'See `faults`: each has line and column.',
   },
   headers_too_large: {
@@ -140,6 +253,30 @@ export const PROBLEMS = {
     title: 'The answer of the other side is of no use',
     help: 'See `detail`.',
   },
+  function_error: {
+    status: 502,
+    title: 'The function failed',
+    help: 'See `detail`, `error` and `logs`.',
+    final: true,
+  },
+  function_out_of_memory: {
+    status: 502,
+    title: 'The function needs more memory than it has',
+    help: 'Raise its `memory_mb`, or keep less at once.',
+    final: true,
+  },
+  function_output_too_large: {
+    status: 502,
+    title: 'The result of the function is too large',
+    help: 'Store it as an object, and return its key.',
+    final: true,
+  },
+  run_cut_off: {
+    status: 502,
+    title: 'The run was cut off',
+    help: 'It may have had effects: look before you start it again.',
+    final: true,
+  },
   upstream_unavailable: { status: 502, title: 'The other side did not answer', help: 'Check its address.' },
   dependency_unavailable: {
     status: 503,
@@ -153,6 +290,17 @@ export const PROBLEMS = {
     help: 'Try again with backoff.',
     retryAfterS: 1,
   },
+  functions_unavailable: {
+    status: 503,
+    title: 'Functions cannot be run here',
+    help: 'Operators: `npx tenon doctor` says what Deno is wanting.',
+  },
+  function_timeout: {
+    status: 504,
+    title: 'The function took too long',
+    help: 'Raise its `timeout_ms`, or do less at once.',
+    final: true,
+  },
   query_timeout: {
     status: 504,
     title: 'The query took too long',
@@ -162,12 +310,18 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS
 
+export function isProblemCode(text: unknown): text is ProblemCode {
+  return typeof text === 'string' && Object.hasOwn(PROBLEMS, text)
+}
+
 /** One fault of an input; `pointer` is an RFC 6901 pointer into it. */
 export interface InputError {
   readonly in: 'body' | 'path' | 'query' | 'header'
   readonly name: string
   readonly pointer: string
   readonly detail: string
+  /** The keyword of the collection's schema that says so. */
+  readonly keyword?: string
 }
 
 interface ProblemOptions {

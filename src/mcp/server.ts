@@ -1,5 +1,6 @@
 /** The official MCP server: each read operation is a tool with the operation's own schema. */
 
+import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -10,7 +11,7 @@ import type { WireResult, WireServer, WireTool } from './wire/port.ts'
 /** A server for one request of one principal; it keeps nothing. */
 export function platformServer(platform: Platform, principal: Principal): WireServer {
   const operations = OPERATIONS.filter(
-    ({ reads, http, domain }) => reads && http.reply === undefined && inDomain(principal, domain),
+    ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
   )
   return {
     name: 'tenon',
@@ -51,13 +52,14 @@ async function call(
 ): Promise<unknown> {
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
   const scope = await platform.access.open(operation, principal, workspace)
-  return operation.run(scope, operation.parse(input))
+  return runWithJson(operation, scope, input)
 }
 
 function success(output: unknown): WireResult {
+  const object = typeof output === 'object' && output !== null && !Array.isArray(output)
   return {
-    content: [{ type: 'text', text: JSON.stringify(output) }],
-    structuredContent: output as Record<string, unknown>,
+    content: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }],
+    ...(object && { structuredContent: output as Record<string, unknown> }),
     isError: false,
   }
 }

@@ -45,6 +45,9 @@ const ConfigSchema = Type.Object({
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
     description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
   }),
+  TENON_DENO_BIN: Type.Optional(
+    Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
+  ),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Least level that is logged.' },

@@ -8,25 +8,42 @@ import {
   ListBucketsCommand,
   PutBucketTaggingCommand,
   S3Client,
+  type S3ClientConfig,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
+import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Config } from './config.ts'
 
 const OWNER_TAG = 'tenon-workspace'
+
+/** How every client speaks to the store. Checksums are trailers that not every store takes: only where required. */
+export function storeOf(config: Config) {
+  return {
+    endpoint: config.S3_ENDPOINT,
+    region: 'us-east-1',
+    forcePathStyle: true,
+    disableS3ExpressSessionAuth: true,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    maxAttempts: 2,
+  } as const satisfies S3ClientConfig
+}
+
+/** The platform's own identity, which makes buckets and identities. */
+export const rootOf = (config: Config) => ({
+  accessKeyId: config.S3_ACCESS_KEY_ID,
+  secretAccessKey: config.S3_SECRET_ACCESS_KEY,
+})
 
 export class Objects {
   readonly #s3: S3Client
 
   constructor(config: Config) {
     this.#s3 = new S3Client({
-      endpoint: config.S3_ENDPOINT,
-      region: 'us-east-1',
-      forcePathStyle: true,
-      requestChecksumCalculation: 'WHEN_REQUIRED',
-      maxAttempts: 2,
-      requestHandler: { connectionTimeout: 2_000, requestTimeout: 10_000 },
-      credentials: { accessKeyId: config.S3_ACCESS_KEY_ID, secretAccessKey: config.S3_SECRET_ACCESS_KEY },
+      ...storeOf(config),
+      requestHandler: { connectionTimeout: LIMITS.storeConnectMs, requestTimeout: 10_000 },
+      credentials: rootOf(config),
     })
   }
 

@@ -3,12 +3,17 @@
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
+import { Functions } from './functions.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import { Memo } from './memo.ts'
+import { Meters } from './meters.ts'
+import { ObjectClients } from './object-clients.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
 import type { Parts } from './scope.ts'
 import { Secrets } from './secrets.ts'
+import { StorageIdentities } from './storage-identities.ts'
 import { Streams } from './streams.ts'
 import { Temporal } from './temporal.ts'
 
@@ -23,6 +28,9 @@ export interface Platform {
   readonly log: Log
   readonly access: Access
   readonly egress: Egress
+  readonly meters: Meters
+  /** Starts nothing until it is asked to: the worker alone does. */
+  readonly functions: Functions
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -36,12 +44,29 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const parts: Parts = { database, temporal, objects, streams, secrets, keys: new KeyCache(), log }
+  const meters = new Meters(database, log)
+  const objectClients = new ObjectClients(config, secrets)
+  const identities = new StorageIdentities(config)
+  const parts: Parts = {
+    database,
+    temporal,
+    objects,
+    objectClients,
+    identities,
+    streams,
+    secrets,
+    keys: new KeyCache(),
+    memo: new Memo(),
+    log,
+  }
+  const functions = new Functions(config.TENON_DENO_BIN)
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    meters,
+    functions,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -49,9 +74,10 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       { name: 'streams', ping: () => streams.ping() },
     ],
     close: async () => {
-      objects.close()
+      await meters.flush()
+      for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
-      await Promise.all([database.close(), temporal.close()])
+      await Promise.all([functions.close(), database.close(), temporal.close()])
     },
   }
   return { platform, parts }

@@ -9,23 +9,30 @@ import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import type { Memo, Weighed } from './memo.ts'
+import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
 import type { Database, Mandate } from './pg/database.ts'
-import type { Sql } from './pg/sql.ts'
+import { type Sql, sql } from './pg/sql.ts'
 import type { Secrets } from './secrets.ts'
+import type { StorageIdentities } from './storage-identities.ts'
 import type { Streams } from './streams.ts'
 import type { Start, Temporal } from './temporal.ts'
+import { WorkspaceObjects } from './workspace-objects.ts'
 
 /** What the platform lends to scopes. Never handed on. */
 export interface Parts {
   readonly database: Database
   readonly temporal: Temporal
   readonly objects: Objects
+  readonly objectClients: ObjectClients
+  readonly identities: StorageIdentities
   readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
   readonly log: Log
+  readonly memo: Memo
 }
 
 const MASKS = {
@@ -120,6 +127,12 @@ export class Durable {
     return this.#temporal.ended(this.#ref, id, waitMs)
   }
 
+  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
+  result(id: string, waitMs: number): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.result(this.#ref, id, waitMs)
+  }
+
   uiLink(id: string): string | undefined {
     return this.#temporal.uiLink(id)
   }
@@ -170,8 +183,28 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
+  /** Makes this node forget at once what a workspace's scopes remember under the key. */
+  forget(ref: WorkspaceRef, key: string): void {
+    this.parts.memo.forget(memoKey(ref, key))
+  }
+
   makeBucket(name: string, owner: string): Promise<void> {
     return this.parts.objects.makeBucket(name, owner)
+  }
+
+  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
+  async newStorageKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
+    const { identities } = this.parts
+    await identities.ensureUser(ref.workspaceId, bucket)
+    // What crashed attempts have left would count against the store's limit of keys.
+    await identities.keepOnly(ref.workspaceId, undefined)
+    const key = await identities.newKey(ref.workspaceId)
+    return { access_key_id: key.accessKeyId, sealed: this.parts.objectClients.seal(ref, key) }
+  }
+
+  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
+  keepStorageKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
+    return this.parts.identities.keepOnly(ref.workspaceId, accessKeyId)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */
@@ -179,6 +212,9 @@ export class AdminScope extends Scope {
     return this.parts.secrets.seal(`tenant:${tenantId}`, plain)
   }
 }
+
+/** No id holds a colon, so no key of one workspace is another's. */
+const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
 
 export interface AdminBounds {
   readonly tenantId?: TenantId
@@ -207,11 +243,44 @@ export class WorkspaceScope extends Scope {
     return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
   }
 
+  /** Seals what only this workspace opens again, and for the same purpose only. */
+  seal(purpose: string, plain: Buffer): Buffer {
+    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+  }
+
+  /** @throws Error where it was sealed elsewhere, or changed */
+  open(purpose: string, sealed: Buffer): Buffer {
+    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+  }
+
+  #sealed(purpose: string): string {
+    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
   get events(): Events {
     return new Events(this.ref, this.parts.streams)
   }
 
+  /** The workspace's objects, under its own identity at the store. */
+  get objects(): WorkspaceObjects {
+    const { workspaceId } = this.ref
+    return new WorkspaceObjects(this.ref, this.parts.objectClients, () =>
+      this.row<SealedIdentity>(
+        sql`select access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+      ),
+    )
+  }
+
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */
+  memo<T>(key: string, load: () => Promise<Weighed<T>>): Promise<T> {
+    return this.parts.memo.of(memoKey(this.ref, key), load)
+  }
+
+  forget(key: string): void {
+    this.parts.memo.forget(memoKey(this.ref, key))
   }
 }

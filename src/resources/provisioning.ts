@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { notFound, Problem } from '../core/problem.ts'
-import { isTenantId, type TenantId, type TenantRef } from '../core/tenant.ts'
+import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { ProvisionInput } from '../core/work.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
@@ -12,10 +12,12 @@ import type { OperationRecord } from './operations.ts'
 /** What can be provisioned, and through which steps. Steps are idempotent: each may run again after a crash. */
 const PLANS = {
   tenant: ['encryption_key', 'activate_tenant'],
-  workspace: ['bucket', 'activate_workspace'],
+  workspace: ['bucket', 'storage_identity', 'activate_workspace'],
+  /** Without a bucket there is no storage identity either (interface.md, rule 1). */
+  bare_workspace: ['activate_workspace'],
 } as const
-export type Kind = keyof typeof PLANS
-type StepName = (typeof PLANS)[Kind][number]
+type Plan = keyof typeof PLANS
+type StepName = (typeof PLANS)[Plan][number]
 
 type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
 
@@ -32,17 +34,44 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
   },
   bucket: async (scope, ref) => {
-    const row = await scope.row<{ bucket: string }>(
-      sql`select bucket from workspaces where id = ${ref.workspaceId}`,
-    )
-    if (row === undefined) throw notFound('workspace')
-    await scope.makeBucket(row.bucket, ref.workspaceId)
+    const { bucket } = await storageOf(scope, ref)
+    if (bucket === null) throw new Problem('bucket_required')
+    await scope.makeBucket(bucket, ref.workspaceId)
+  },
+  /** One user, its policy and one key. A key that a crash left behind is deleted before and after another is made. */
+  storage_identity: async (scope, ref) => {
+    const workspace = ref as WorkspaceRef
+    const { bucket, access_key_id } = await storageOf(scope, ref)
+    if (access_key_id !== null && (await scope.keepStorageKey(workspace, access_key_id))) return
+    const made = await scope.newStorageKey(workspace, bucket)
+    await scope.batch(sql`
+      insert into storage_identities (tenant_id, workspace_id, bucket, access_key_id, sealed)
+      values (${ref.tenantId}, ${ref.workspaceId}, ${bucket}, ${made.access_key_id}, ${made.sealed})
+      on conflict (tenant_id, workspace_id) do update set
+        bucket = excluded.bucket, access_key_id = excluded.access_key_id, sealed = excluded.sealed, updated_at = now()`)
+    if (!(await scope.keepStorageKey(workspace, made.access_key_id))) {
+      throw new Problem('dependency_unavailable', { detail: 'Another attempt has replaced the storage key.' })
+    }
   },
   activate_workspace: async (scope, ref) => {
     await scope.batch(sql`
       update workspaces set state = 'active', updated_at = now()
       where id = ${ref.workspaceId} and state = 'provisioning'`)
   },
+}
+
+interface Storage {
+  readonly bucket: string | null
+  readonly access_key_id: string | null
+}
+
+async function storageOf(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
+  const row = await scope.row<Storage>(sql`
+    select w.bucket, i.access_key_id from workspaces w
+      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
+    where w.id = ${workspaceId}`)
+  if (row === undefined) throw notFound('workspace')
+  return row
 }
 
 /**
@@ -53,10 +82,11 @@ const STEPS: Readonly<Record<StepName, Step>> = {
  */
 export async function provision(
   scope: AdminScope,
-  plan: { kind: Kind; ref: TenantRef; insert: Sql; waitS: number },
+  plan: { name: Plan; ref: TenantRef; insert: Sql; waitS: number },
 ): Promise<{ operation: OperationRecord; ended: boolean }> {
-  const { kind, ref } = plan
-  const input: ProvisionInput = { operation_id: scope.newId('op'), kind, target: ref, steps: PLANS[kind] }
+  const { name, ref } = plan
+  const kind = name === 'tenant' ? 'tenant' : 'workspace'
+  const input: ProvisionInput = { operation_id: scope.newId('op'), kind, target: ref, steps: PLANS[name] }
   const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
   const target = kind === 'tenant' ? ref.tenantId : ref.workspaceId
   const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
@@ -99,7 +129,7 @@ export async function failProvisioning(
     input.kind === 'tenant'
       ? sql`update tenants set state = 'provisioning_failed', updated_at = now(), slug = ${tenantId} where id = ${tenantId}`
       : sql`update workspaces set state = 'provisioning_failed', updated_at = now(), slug = ${workspaceId},
-          bucket = ${workspaceId} where id = ${workspaceId}`
+          bucket = null where id = ${workspaceId}`
   await scope.batch(
     record,
     sql`update operations set state = 'failed', error = ${error}, finished_at = now() where id = ${input.operation_id}`,

@@ -53,7 +53,7 @@ export const createTenant = onStructure({
     const tenantId = scope.newId('ten')
     const insert = sql`insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')`
     const ref = { tenantId, workspaceId: '-' } as const
-    const made = await provision(scope, { kind: 'tenant', ref, insert, waitS: wait }).catch(
+    const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
       (error: unknown) => {
         if (violated(error) !== 'tenants_slug_key') throw error
         throw new Problem('conflict', { detail: `There is a tenant with the slug ${slug} already.` })

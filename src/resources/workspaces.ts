@@ -1,6 +1,7 @@
-/** Workspaces: the rooms of a tenant. Each has a bucket of its own from the start. */
+/** Workspaces: the rooms of a tenant, each with a bucket of its own unless it is made without. */
 
 import Type, { type Static } from 'typebox'
+import { BUCKET_PATTERN } from '../core/object-key.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS, TENANT_ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
@@ -14,8 +15,8 @@ import { State } from './tenants.ts'
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
 const Bucket = Type.String({
-  pattern: '^[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]$',
-  description: 'S3 bucket name.',
+  pattern: BUCKET_PATTERN,
+  description: 'S3 bucket name; derived from the slug where absent. `null`: no bucket, so no objects.',
 })
 
 export const Workspace = Type.Object({
@@ -23,7 +24,7 @@ export const Workspace = Type.Object({
   tenant_id: Id('ten'),
   name: Type.String(),
   slug: Type.String(),
-  bucket: Type.String(),
+  bucket: Type.Union([Type.String(), Type.Null()]),
   state: State,
   created_at: Time,
   updated_at: Time,
@@ -46,7 +47,7 @@ export const createWorkspace = onStructure({
     tenant_id: Type.Optional(Ref('tenant')),
     name: Name,
     slug: Slug,
-    bucket: Type.Optional(Bucket),
+    bucket: Type.Optional(Type.Union([Bucket, Type.Null()])),
     wait: Wait,
   }),
   output: Type.Union([Workspace, OperationRecord]),
@@ -62,13 +63,14 @@ export const createWorkspace = onStructure({
     const tenantId = tenantMeant(scope, input.tenant_id)
     await refuseUnlessActive(scope, tenantId)
     const workspaceId = scope.newId('ws')
-    const bucket = input.bucket ?? `${input.slug}-${workspaceId.slice(-12)}`
+    const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
     const insert = sql`
       insert into workspaces (id, tenant_id, name, slug, bucket, state)
       values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')`
     const ref = { tenantId, workspaceId }
     const waitS = input.wait ?? 0
-    const made = await provision(scope, { kind: 'workspace', ref, insert, waitS }).catch((error: unknown) => {
+    const name = bucket === null ? 'bare_workspace' : 'workspace'
+    const made = await provision(scope, { name, ref, insert, waitS }).catch((error: unknown) => {
       throw taken(error, input.slug, bucket)
     })
     return made.ended ? findWorkspace(scope, workspaceId) : made.operation
@@ -83,7 +85,7 @@ async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<
 }
 
 /** Bucket names are global, as in S3; slugs are the tenant's own. */
-function taken(error: unknown, slug: string, bucket: string): unknown {
+function taken(error: unknown, slug: string, bucket: string | null): unknown {
   const constraint = violated(error)
   if (constraint === 'workspaces_tenant_id_slug_key') {
     return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })

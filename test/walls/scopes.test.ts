@@ -38,6 +38,7 @@ test('the system acts for few reasons', async () => {
     'platform/auth.ts',
     'platform/hosted.ts',
     'platform/identity.ts',
+    'platform/meters.ts',
   ])
 })
 

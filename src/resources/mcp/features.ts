@@ -1,19 +1,21 @@
-/** Which parts of MCP hosting a workspace may use. */
+/** Which parts of MCP hosting a workspace has switched on (POST /v1/services/configure). */
 
 import { Problem } from '../../core/problem.ts'
+import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 
-export type Feature = 'mcp.flow_tools'
+type Feature = 'mcp.flow_tools'
 
-/** What holds in a workspace that says nothing of its own. */
-const DEFAULTS: Readonly<Record<Feature, boolean>> = { 'mcp.flow_tools': true }
-
-export async function hasFeature(_scope: WorkspaceScope, feature: Feature): Promise<boolean> {
-  return DEFAULTS[feature]
+/** @param scope of an admin */
+export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promise<boolean> {
+  const row = await scope.row<{ on: boolean }>(
+    sql`select experimental @> ${JSON.stringify([feature])}::jsonb as on from services`,
+  )
+  return row?.on ?? false
 }
 
 /** @throws Problem `feature_not_enabled` */
 export async function requireFeature(scope: WorkspaceScope, feature: Feature): Promise<void> {
   if (await hasFeature(scope, feature)) return
-  throw new Problem('feature_not_enabled', { detail: `${feature} is not enabled in this workspace.` })
+  throw new Problem('feature_not_enabled', { detail: `${feature} is not switched on in this workspace.` })
 }

@@ -1,5 +1,6 @@
 /** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
 
+import { runWithJson } from '../../core/bytes.ts'
 import { deeper } from '../../core/depth.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -87,7 +88,7 @@ async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unkno
   await source.admit?.(scope)
   const inside = operation.domain === 'data_access' ? scope.asService() : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
-  const given = await operation.run(inside, operation.parse({ ...args, ...tool.binding.fixed }))
+  const given = await runWithJson(operation, inside, { ...args, ...tool.binding.fixed })
   const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }
   const text = JSON.stringify(output) ?? 'null'
   const bytes = Buffer.byteLength(text)

@@ -1,15 +1,18 @@
-/** How many hosted servers a workspace may have. */
+/** How many hosted servers a workspace may have: what is set, else the default. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import { DEFAULT_QUOTAS } from '../quotas.ts'
 
-/** The one place that knows the number. */
-export const serversAllowed = (): number => LIMITS.mcpServersPerWorkspace
+const NAME = 'mcp_servers'
 
-export function overQuota(used: number): Problem {
-  const limit = serversAllowed()
+/** In the workspace of the statement; a scalar for its `where`. */
+export const serversAllowed = sql`coalesce(
+  (select max from quotas where workspace_id = tenon.workspace() and name = ${NAME}), ${DEFAULT_QUOTAS[NAME]}::bigint)`
+
+export function overQuota({ used, limit }: Readonly<Record<string, unknown>>): Problem {
   return new Problem('quota_exceeded', {
-    detail: `The workspace has ${used} of ${limit} MCP servers.`,
-    members: { quota: 'mcp_servers', limit, used },
+    detail: `The quota ${NAME} is ${limit}, and ${used} are in use.`,
+    members: { quota: NAME, limit, used },
   })
 }

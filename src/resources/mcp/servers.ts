@@ -101,14 +101,14 @@ export const createServer = inWorkspace({
         sql`select pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext(tenon.workspace()))`,
         sql`insert into mcp_servers (id, slug, name, description, state, created_by)
           select ${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject}
-          where (select count(*) from mcp_servers) < ${serversAllowed()}
+          where (select count(*) from mcp_servers) < ${serversAllowed}
           returning ${COLUMNS}`,
-        sql`select count(*) as used from mcp_servers`,
+        sql`select count(*) as used, ${serversAllowed} as limit from mcp_servers`,
       )
       .catch((error: unknown) => {
         throw taken(error)
       })
-    if (made === undefined) throw overQuota(Number(count?.['used']))
+    if (made === undefined) throw overQuota(count ?? {})
     return made as unknown as McpServer
   },
 })

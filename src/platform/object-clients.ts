@@ -1,0 +1,89 @@
+/** S3 clients of workspaces: each with the workspace's own key, all over the same few connections. */
+
+import { Agent } from 'node:http'
+import { Agent as TlsAgent } from 'node:https'
+import { S3Client } from '@aws-sdk/client-s3'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
+import type { Config } from './config.ts'
+import { rootOf, storeOf } from './objects.ts'
+import type { Secrets } from './secrets.ts'
+import type { StorageKey } from './storage-identities.ts'
+
+/** A workspace's key as it is stored. */
+export interface SealedIdentity {
+  readonly access_key_id: string
+  readonly sealed: Buffer
+}
+
+export class ObjectClients {
+  readonly #config: Config
+  readonly #secrets: Secrets
+  /** Sends nothing itself: it holds the connections that the others share. */
+  readonly #shared: S3Client
+  readonly #entries = new Map<string, { client: S3Client; untilMs: number }>()
+
+  constructor(config: Config, secrets: Secrets) {
+    this.#config = config
+    this.#secrets = secrets
+    const agent = { keepAlive: true, maxSockets: LIMITS.storeSocketsMax }
+    this.#shared = new S3Client({
+      ...storeOf(config),
+      credentials: rootOf(config),
+      requestHandler: {
+        connectionTimeout: LIMITS.storeConnectMs,
+        socketTimeout: LIMITS.storeIdleMs,
+        httpAgent: new Agent(agent),
+        httpsAgent: new TlsAgent(agent),
+      },
+    })
+  }
+
+  /** Seals a key for its own workspace; it opens for no other. */
+  seal(ref: WorkspaceRef, { secretAccessKey }: StorageKey): Buffer {
+    return this.#secrets.seal(purposeOf(ref), Buffer.from(secretAccessKey))
+  }
+
+  /**
+   * The client of a workspace; `find` reads its identity where none is remembered.
+   * @throws Problem `bucket_required` where the workspace has no identity
+   */
+  async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
+    const name = purposeOf(ref)
+    const entry = this.#entries.get(name)
+    if (entry !== undefined && entry.untilMs > Date.now()) return entry.client
+    const identity = await find()
+    if (identity === undefined) throw new Problem('bucket_required')
+    const client = this.#open(ref, identity)
+    this.#remember(name, client)
+    return client
+  }
+
+  /** After the store has refused the key itself: the next call reads it anew. */
+  forget(ref: WorkspaceRef): void {
+    this.#entries.delete(purposeOf(ref))
+  }
+
+  close(): void {
+    this.#shared.destroy()
+  }
+
+  #open(ref: WorkspaceRef, { access_key_id: accessKeyId, sealed }: SealedIdentity): S3Client {
+    const secretAccessKey = this.#secrets.open(purposeOf(ref), sealed).toString()
+    const credentials = { accessKeyId, secretAccessKey }
+    const { requestHandler } = this.#shared.config
+    return new S3Client({ ...storeOf(this.#config), credentials, requestHandler })
+  }
+
+  /** The oldest goes first; clients own nothing that would have to be closed. */
+  #remember(name: string, client: S3Client): void {
+    this.#entries.delete(name)
+    const [oldest] = this.#entries.keys()
+    if (oldest !== undefined && this.#entries.size >= LIMITS.storageIdentitiesCachedMax)
+      this.#entries.delete(oldest)
+    this.#entries.set(name, { client, untilMs: Date.now() + LIMITS.storageIdentityCacheMs })
+  }
+}
+
+const purposeOf = ({ tenantId, workspaceId }: WorkspaceRef) => `storage:${tenantId}:${workspaceId}`

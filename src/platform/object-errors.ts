@@ -1,0 +1,58 @@
+/** What the object store refuses → problems with S3's own names. */
+
+import { S3ServiceException } from '@aws-sdk/client-s3'
+import { Problem, type ProblemCode } from '../core/problem.ts'
+
+/** Codes that mean the same here as there. */
+const SAME = [
+  'AccessDenied',
+  'NoSuchBucket',
+  'NoSuchKey',
+  'PreconditionFailed',
+  'InvalidRange',
+  'EntityTooLarge',
+  'KeyTooLongError',
+  'InvalidBucketName',
+] as const satisfies readonly ProblemCode[]
+
+/** Replies to HEAD have no body, so no code. */
+const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
+  403: 'AccessDenied',
+  404: 'NoSuchKey',
+  412: 'PreconditionFailed',
+  416: 'InvalidRange',
+}
+
+/** The key itself is not the store's: our trouble, not the caller's. */
+const KEY_REFUSED = ['InvalidAccessKeyId', 'SignatureDoesNotMatch']
+
+export function keyRefused(error: unknown): boolean {
+  return error instanceof S3ServiceException && KEY_REFUSED.includes(error.name)
+}
+
+export function statusOf(error: unknown): number | undefined {
+  return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
+}
+
+/** A header of the store's reply, where it replied. */
+export function headerOf(error: unknown, name: string): string | undefined {
+  return error instanceof S3ServiceException ? error.$response?.headers[name] : undefined
+}
+
+/** Any error of a call to the store as a Problem; texts of the store stay in the log. */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  const status = statusOf(error) ?? 0
+  const name = error instanceof Error ? error.name : ''
+  const code = keyRefused(error) ? undefined : (SAME.find((known) => known === name) ?? BY_STATUS[status])
+  if (code !== undefined) return new Problem(code, { cause: error, headers: rangeHeader(code, error) })
+  if (status >= 400 && status < 500 && !keyRefused(error))
+    return new Problem('InvalidRequest', { cause: error })
+  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause: error })
+}
+
+/** A 416 says how long the object is (RFC 9110 §15.5.17). */
+function rangeHeader(code: ProblemCode, error: unknown): Record<string, string> {
+  const range = headerOf(error, 'content-range')
+  return code === 'InvalidRange' && range !== undefined ? { 'content-range': range } : {}
+}

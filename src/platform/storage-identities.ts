@@ -1,0 +1,117 @@
+/** IAM at the object store, with the root identity: one user per workspace, who may use exactly its bucket. */
+
+import {
+  CreateAccessKeyCommand,
+  CreateUserCommand,
+  DeleteAccessKeyCommand,
+  IAMClient,
+  IAMServiceException,
+  ListAccessKeysCommand,
+  PutUserPolicyCommand,
+} from '@aws-sdk/client-iam'
+import { LIMITS } from '../core/limits.ts'
+import { checkBucket } from '../core/object-key.ts'
+import { Problem } from '../core/problem.ts'
+import type { WorkspaceId } from '../core/tenant.ts'
+import type { Config } from './config.ts'
+import { rootOf, storeOf } from './objects.ts'
+
+export type StorageAction = 'read' | 'write' | 'list' | 'admin'
+
+/** The store's Read, Write, List and Admin (interface.md §2), as its IAM names them; object by object, no more. */
+const ACTIONS: Readonly<Record<StorageAction, readonly string[]>> = {
+  read: ['s3:GetObject'],
+  write: ['s3:PutObject', 's3:DeleteObject'],
+  list: ['s3:ListBucket'],
+  admin: ['s3:*'],
+}
+/** What the platform does for a workspace. Not `admin`: with it, a workspace could open its bucket to others. */
+const GRANTED: readonly StorageAction[] = ['read', 'write', 'list']
+
+const POLICY = 'own-bucket'
+
+export interface StorageKey {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+}
+
+/**
+ * The policy document for one bucket.
+ * @throws Problem `bucket_required` without a bucket, `InvalidBucketName` for a wildcard or anything else that is no
+ *   name: an empty or wildcard scope is never written (interface.md, rule 1)
+ */
+export function policyFor(bucket: string | null, actions: readonly StorageAction[]): string {
+  if (bucket === null || bucket === '') throw new Problem('bucket_required')
+  const arn = `arn:aws:s3:::${checkBucket(bucket)}`
+  const Action = actions.flatMap((action) => ACTIONS[action])
+  const statement = { Effect: 'Allow', Action, Resource: [arn, `${arn}/*`] }
+  return JSON.stringify({ Version: '2012-10-17', Statement: [statement] })
+}
+
+export class StorageIdentities {
+  readonly #iam: IAMClient
+
+  constructor(config: Config) {
+    const { endpoint, region, maxAttempts } = storeOf(config)
+    this.#iam = new IAMClient({
+      endpoint,
+      region,
+      maxAttempts,
+      requestHandler: { connectionTimeout: LIMITS.storeConnectMs, requestTimeout: 10_000 },
+      credentials: rootOf(config),
+    })
+  }
+
+  /** Makes the user, or brings its policy up to date. Idempotent. @throws as {@link policyFor}, or 503 */
+  async ensureUser(workspaceId: WorkspaceId, bucket: string | null): Promise<void> {
+    const PolicyDocument = policyFor(bucket, GRANTED)
+    const UserName = userOf(workspaceId)
+    await answered(async () => {
+      await this.#iam.send(new CreateUserCommand({ UserName })).catch((error: unknown) => {
+        if (!(error instanceof IAMServiceException && error.name.startsWith('EntityAlreadyExists')))
+          throw error
+      })
+      await this.#iam.send(new PutUserPolicyCommand({ UserName, PolicyName: POLICY, PolicyDocument }))
+    })
+  }
+
+  /** A new key; its secret is known to nobody else. */
+  async newKey(workspaceId: WorkspaceId): Promise<StorageKey> {
+    const made = await answered(() =>
+      this.#iam.send(new CreateAccessKeyCommand({ UserName: userOf(workspaceId) })),
+    )
+    const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey } = made.AccessKey ?? {}
+    if (!accessKeyId || !secretAccessKey) throw unavailable(new Error('IAM made a key without a secret'))
+    return { accessKeyId, secretAccessKey }
+  }
+
+  /** Deletes every key of the user but one. @returns whether that one is there */
+  async keepOnly(workspaceId: WorkspaceId, accessKeyId: string | undefined): Promise<boolean> {
+    const UserName = userOf(workspaceId)
+    return answered(async () => {
+      const { AccessKeyMetadata = [] } = await this.#iam.send(new ListAccessKeysCommand({ UserName }))
+      const known = AccessKeyMetadata.flatMap(({ AccessKeyId }) => (AccessKeyId ? [AccessKeyId] : []))
+      for (const AccessKeyId of known.filter((id) => id !== accessKeyId))
+        await this.#iam.send(new DeleteAccessKeyCommand({ UserName, AccessKeyId }))
+      return accessKeyId !== undefined && known.includes(accessKeyId)
+    })
+  }
+
+  close(): void {
+    this.#iam.destroy()
+  }
+}
+
+const userOf = (workspaceId: WorkspaceId) => `tenon-${workspaceId}`
+
+async function answered<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    throw unavailable(cause)
+  }
+}
+
+function unavailable(cause: unknown): Problem {
+  return new Problem('dependency_unavailable', { detail: 'The object store gives no identity.', cause })
+}

@@ -1,0 +1,211 @@
+/** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
+
+import { Readable } from 'node:stream'
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3'
+import { type ByteReply, type ByteSource, counted, tooLarge } from '../core/bytes.ts'
+import { LIMITS } from '../core/limits.ts'
+import { givenKey, storedKey, storedPrefix } from '../core/object-key.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
+import type { ObjectClients, SealedIdentity } from './object-clients.ts'
+import { headerOf, keyRefused, statusOf, toProblem } from './object-errors.ts'
+
+/** Which object. */
+export interface Place {
+  readonly bucket: string
+  readonly key: string
+}
+
+/** Conditions and ranges, as RFC 9110 writes them. */
+export interface Conditions {
+  readonly if_match?: string | undefined
+  readonly if_none_match?: string | undefined
+  readonly range?: string | undefined
+}
+
+export interface Listed {
+  readonly key: string
+  readonly size: number
+  readonly etag: string
+  readonly last_modified: string
+}
+
+export class WorkspaceObjects {
+  readonly #ref: WorkspaceRef
+  readonly #clients: ObjectClients
+  readonly #find: () => Promise<SealedIdentity | undefined>
+
+  constructor(ref: WorkspaceRef, clients: ObjectClients, find: () => Promise<SealedIdentity | undefined>) {
+    this.#ref = ref
+    this.#clients = clients
+    this.#find = find
+  }
+
+  /**
+   * Stores the stream as it comes; nothing is kept where it ends early.
+   * @returns its tag, its size in bytes, and whether there was none before
+   * @throws Problem `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
+   */
+  async put(
+    place: Place,
+    source: ByteSource,
+    options: Conditions & { type: string },
+  ): Promise<{ etag: string; size: number; created: boolean }> {
+    const max = LIMITS.objectBytesMax
+    if ((source.length ?? 0) > max) throw tooLarge(max)
+    const target = targetOf(place)
+    return this.#ask(async (s3) => {
+      const created = options.if_none_match === '*' || !(await exists(s3, target))
+      const upload = new Upload(source, max)
+      const { ETag } = await upload.send((Body, abortSignal) => {
+        const length = source.length === undefined ? {} : { ContentLength: source.length }
+        const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
+        return s3.send(new PutObjectCommand(input), { abortSignal })
+      })
+      return { etag: ETag ?? '', size: upload.bytes, created }
+    })
+  }
+
+  /** @returns the object, a range of it, or 304 */
+  async get(place: Place, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+    return this.#ask(async (s3): Promise<ByteReply> => {
+      const got = await s3.send(new GetObjectCommand(input))
+      const body = got.Body as Readable
+      const status = got.ContentRange === undefined ? 200 : 206
+      return { status, headers: headersOf(got), chunks: body, discard: () => body.destroy() }
+    }).catch(unchanged)
+  }
+
+  /** As `get`, without the body. */
+  async head(place: Place, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+    return this.#ask(async (s3): Promise<ByteReply> => {
+      const got = await s3.send(new HeadObjectCommand(input))
+      return { status: 200, headers: headersOf(got) }
+    }).catch(unchanged)
+  }
+
+  /** @throws Problem `NoSuchKey`: S3 itself would not tell */
+  async delete(place: Place): Promise<void> {
+    const target = targetOf(place)
+    await this.#ask(async (s3) => {
+      await s3.send(new HeadObjectCommand(target))
+      await s3.send(new DeleteObjectCommand(target))
+    })
+  }
+
+  /** @param page.after `next` of the page before */
+  async list(
+    bucket: string,
+    page: { prefix: string; size: number; after?: string },
+  ): Promise<{ data: Listed[]; next: string | undefined }> {
+    const token = page.after === undefined ? {} : { ContinuationToken: page.after }
+    const input = { Bucket: bucket, Prefix: storedPrefix(page.prefix), MaxKeys: page.size, ...token }
+    const found = await this.#ask((s3) => s3.send(new ListObjectsV2Command(input)))
+    const data = (found.Contents ?? []).map(({ Key = '', Size = 0, ETag = '', LastModified }) => ({
+      key: givenKey(Key),
+      size: Size,
+      etag: ETag,
+      last_modified: (LastModified ?? new Date(0)).toISOString(),
+    }))
+    return { data, next: found.IsTruncated ? found.NextContinuationToken : undefined }
+  }
+
+  async #ask<T>(work: (s3: S3Client) => Promise<T>): Promise<T> {
+    const s3 = await this.#clients.of(this.#ref, this.#find)
+    try {
+      return await work(s3)
+    } catch (error) {
+      if (keyRefused(error)) this.#clients.forget(this.#ref)
+      throw toProblem(error)
+    }
+  }
+}
+
+/** One stream on its way to the store. The SDK does not hear of a stream that breaks: it would wait without end. */
+class Upload {
+  bytes = 0
+  readonly #source: ByteSource
+  readonly #max: number
+
+  constructor(source: ByteSource, max: number) {
+    this.#source = source
+    this.#max = max
+  }
+
+  /** @throws what broke the stream, else what the store refused */
+  async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const broken = new AbortController()
+    const body = Readable.from(this.#measured(), { objectMode: false })
+    body.once('error', (error) => broken.abort(error))
+    try {
+      return await put(body, broken.signal)
+    } catch (error) {
+      throw broken.signal.aborted ? broken.signal.reason : error
+    } finally {
+      body.destroy()
+    }
+  }
+
+  async *#measured(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of counted(this.#source, this.#max)) {
+      this.bytes += chunk.byteLength
+      yield chunk
+    }
+  }
+}
+
+const targetOf = ({ bucket, key }: Place) => ({ Bucket: bucket, Key: storedKey(key) })
+
+function conditionsOf({ if_match, if_none_match, range }: Conditions) {
+  return {
+    ...(if_match !== undefined && { IfMatch: if_match }),
+    ...(if_none_match !== undefined && { IfNoneMatch: if_none_match }),
+    ...(range !== undefined && { Range: range }),
+  }
+}
+
+async function exists(s3: S3Client, target: { Bucket: string; Key: string }): Promise<boolean> {
+  try {
+    await s3.send(new HeadObjectCommand(target))
+    return true
+  } catch (error) {
+    if (statusOf(error) === 404) return false
+    throw error
+  }
+}
+
+interface Described {
+  readonly ContentType?: string | undefined
+  readonly ContentLength?: number | undefined
+  readonly ContentRange?: string | undefined
+  readonly ETag?: string | undefined
+  readonly LastModified?: Date | undefined
+}
+
+function headersOf(described: Described): Record<string, string> {
+  const { ContentType, ContentLength, ContentRange, ETag, LastModified } = described
+  return {
+    'accept-ranges': 'bytes',
+    'content-type': ContentType ?? 'application/octet-stream',
+    ...(ContentLength !== undefined && { 'content-length': String(ContentLength) }),
+    ...(ContentRange !== undefined && { 'content-range': ContentRange }),
+    ...(ETag !== undefined && { etag: ETag }),
+    ...(LastModified !== undefined && { 'last-modified': LastModified.toUTCString() }),
+  }
+}
+
+/** 304 is an error to the SDK and an answer to HTTP. */
+function unchanged(error: unknown): ByteReply {
+  const cause = (error as { cause?: unknown }).cause
+  if (statusOf(cause) !== 304) throw error
+  const etag = headerOf(cause, 'etag')
+  return { status: 304, headers: etag === undefined ? {} : { etag } }
+}
