@@ -349,8 +349,9 @@ describe('life of a server', () => {
     const room = await aRoom()
     const make = () =>
       call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
-    const replies = await Promise.all([make(), make(), make()])
-    expect(replies.map(({ status }) => status).sort()).toEqual([201, 429, 429])
+    const replies = await Promise.all(Array.from({ length: 24 }, make))
+    expect(replies.filter(({ status }) => status === 201)).toHaveLength(1)
+    expect(replies.filter(({ status }) => status === 429)).toHaveLength(23)
     expect(replies.find(({ status }) => status === 429)?.body).toMatchObject({
       code: 'quota_exceeded',
       quota: 'mcp_servers',

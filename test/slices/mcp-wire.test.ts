@@ -26,7 +26,7 @@ beforeAll(async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   ;[ours, theirs, sibling] = await Promise.all([
     aServer(room, 'notes'),
-    aServer(other, 'notes'),
+    aServer(other, 'notes', { ...NOTES, 'collections:notes:get': { enabled: true, title: 'Theirs' } }),
     aServer(await aWorkspace(room), 'notes'),
   ])
   reader = await tokenFor(ours, scopesOf(ours, 'notes_list', 'notes_get'))
@@ -161,7 +161,11 @@ describe('what a token may do', () => {
     const result = async (tool: string, args: unknown) =>
       (await callTool(ours.path, as, tool, args)).body.result
     for (const args of [{ id: 'x', name: 'other' }, { id: 1 }, {}, { id: 'x', __proto__x: 1 }]) {
-      expect(await result('notes_get', args)).toMatchObject({ isError: true })
+      const { isError, content } = await result('notes_get', args)
+      expect([isError, content[0].text]).toEqual([
+        true,
+        expect.stringMatching(/^validation_failed: arguments/),
+      ])
     }
     for (const id of [
       "' or 1=1 --",
@@ -385,7 +389,12 @@ test('two hundred calls of two tenants at once, with the same ids, never cross',
       expect([answered, result.structuredContent.text]).toEqual([id % 2 ? id : 1, text])
     }),
   )
-  await Promise.all(calls.flat())
+  const titles = Array.from({ length: 20 }, async (_, n) => {
+    const [{ hosted, as }, title] = n % 2 ? [a, 'Read a document of notes'] : [b, 'Theirs']
+    const { tools } = (await rpc(hosted.path, as, 'tools/list')).body.result
+    expect(tools.map((tool: { title: string }) => tool.title)).toEqual([title])
+  })
+  await Promise.all([...calls.flat(), ...titles])
   const foreign = await callTool(a.hosted.path, a.as, 'notes_get', { id: b.documentId })
   expect(foreign.body.result.isError).toBe(true)
 })
