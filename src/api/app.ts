@@ -125,7 +125,7 @@ function refuseOtherMethods(app: FastifyInstance): void {
 }
 
 /** What the issuer offers so far: no sign-in of people, so none of the routes for it. */
-const OFFERED = /^\/auth\/(token|jwks|\.well-known\/openid-configuration)(\?|$)/
+const OFFERED = /^\/auth\/(token|jwks|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */
 async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
@@ -137,7 +137,11 @@ async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity'
       const issuer = await identity()
       reply.raw.setHeader('x-request-id', request.id)
       reply.hijack()
-      await issuer.handle(request.raw, reply.raw)
+      await issuer.handle(
+        request.raw,
+        reply.raw,
+        request.url.replace('oauth-authorization-server', 'openid-configuration'),
+      )
     })
   })
 }

@@ -62,7 +62,7 @@ function unknownParameter(name: string, known: readonly string[]): Problem {
 function headerFields(operation: AnyOperation, request: FastifyRequest): Fields {
   const fields: Fields = {}
   for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
-    const text = request.headers[header]
+    const text = header === 'x-request-id' ? request.id : request.headers[header]
     if (typeof text !== 'string') continue
     const value = header === 'prefer' ? waitOf(text) : text
     if (value !== undefined) fields[field] = value

@@ -1,6 +1,6 @@
 /** The API process: config → platform → app → listen; at a signal, everything closes in reverse. */
 
-import { mountPlatformServer } from '../mcp/mount.ts'
+import { mountMcp } from '../mcp/mount.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
 import { openDoorkeeper } from '../platform/doorkeeper.ts'
 import { openLog } from '../platform/log.ts'
@@ -13,7 +13,7 @@ async function main(): Promise<void> {
   const { platform, parts } = openPlatform(config, log)
   const doorkeeper = openDoorkeeper(config, parts)
   const app = await buildApp(platform, doorkeeper)
-  mountPlatformServer(app, platform, doorkeeper.auth)
+  mountMcp(app, platform, doorkeeper)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   const stop = () => {
     void app

@@ -62,13 +62,21 @@ export class ApiClient {
   }
 }
 
-/** OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer. */
-export async function fetchToken(url: string, clientId: string, clientSecret: string): Promise<string> {
+/**
+ * OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer.
+ * @param parameters `resource` and `scope`, for tokens that are not for the REST API
+ */
+export async function fetchToken(
+  url: string,
+  clientId: string,
+  clientSecret: string,
+  parameters: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
   const response = await fetch(`${url}/auth/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
-    body: 'grant_type=client_credentials',
+    body: new URLSearchParams({ grant_type: 'client_credentials', ...parameters }).toString(),
   }).catch((cause: unknown) => {
     throw nobodyAt(url, cause)
   })

@@ -5,6 +5,7 @@ import { createKey, createTenant } from './admin.ts'
 import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
+import * as mcp from './mcp.ts'
 import { operatorToken, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
@@ -90,6 +91,25 @@ flows
 collectionVerbs(program)
 eventVerbs(program)
 workspaceVerbs(program)
+const servers = program.command('mcp').description('hosted MCP servers')
+servers
+  .command('publish <server>')
+  .description('create it where it is missing, curate and publish it')
+  .option(...workspaceOption)
+  .option('--tools <file>', 'JSON, as PUT …/curation takes it; default: all that only reads')
+  .option('--writes', 'without a file: what writes as well')
+  .action(verb(mcp.publish))
+servers
+  .command('call <server> <tool>')
+  .option(...workspaceOption)
+  .option('--arguments <json>', 'arguments of the tool', '{}')
+  .action(verb(mcp.callTool))
+servers
+  .command('token <server>')
+  .description('print an access token for it, alone on stdout')
+  .option(...workspaceOption)
+  .option('--scope <scopes>', 'space-separated; default: what only reads')
+  .action(verb(mcp.token))
 
 program
   .command('reference', { hidden: true })

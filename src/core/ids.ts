@@ -3,7 +3,19 @@
 import { TypeID } from 'typeid-js'
 import { v7 } from 'uuid'
 
-export type IdPrefix = 'ten' | 'ws' | 'key' | 'fn' | 'flow' | 'run' | 'mcp' | 'sch' | 'op' | 'evt' | 'req'
+export type IdPrefix =
+  | 'ten'
+  | 'ws'
+  | 'key'
+  | 'fn'
+  | 'flow'
+  | 'run'
+  | 'mcp'
+  | 'sch'
+  | 'op'
+  | 'evt'
+  | 'req'
+  | 'agent'
 
 /** Where new ids come from. A door hands one to each scope; an activity's is seeded, so that retries agree. */
 export interface IdSource {

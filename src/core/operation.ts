@@ -9,7 +9,14 @@ import { type InputError, Problem } from './problem.ts'
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-type BoundHeader = 'prefer' | 'if-match' | 'if-none-match' | 'range' | 'content-type' | 'last-event-id'
+type BoundHeader =
+  | 'x-request-id'
+  | 'prefer'
+  | 'if-match'
+  | 'if-none-match'
+  | 'range'
+  | 'content-type'
+  | 'last-event-id'
 
 /** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
 export interface HttpBinding<Output> {
@@ -24,7 +31,8 @@ export interface HttpBinding<Output> {
   readonly texts?: Readonly<Record<string, string>>
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
   readonly rest?: string
-  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
+  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
+   * id under which the request is logged, also where none was sent. */
   readonly headers?: Readonly<Record<string, BoundHeader>>
   /**
    * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.

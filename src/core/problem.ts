@@ -95,6 +95,11 @@ export const PROBLEMS = {
   InvalidRequest: { status: 400, title: 'The object store refuses the request', help: 'See `detail`.' },
   header_invalid: { status: 400, title: 'A header is not valid', help: 'See `detail`.' },
   request_malformed: { status: 400, title: 'The request is not valid HTTP', help: 'Check the request line.' },
+  batch_refused: {
+    status: 400,
+    title: 'One JSON-RPC message a request: batches are not taken',
+    help: 'Send each message by itself.',
+  },
   credentials_conflict: {
     status: 400,
     title: 'Two different API keys in one request',
@@ -141,6 +146,11 @@ export const PROBLEMS = {
     status: 403,
     title: 'The bucket is not of this workspace',
     help: 'Use the bucket that the workspace names, with a credential of that workspace.',
+  },
+  insufficient_scope: {
+    status: 403,
+    title: 'The token lacks a scope',
+    help: 'Get a token with the scopes that `www-authenticate` names.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
   feature_not_enabled: {

@@ -1,48 +1,45 @@
 /** The official MCP server: each read operation is a tool with the operation's own schema. */
 
-import { Server } from '@modelcontextprotocol/sdk/server/index.js'
-import {
-  CallToolRequestSchema,
-  type CallToolResult,
-  ListToolsRequestSchema,
-} from '@modelcontextprotocol/sdk/types.js'
 import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
+import type { WireResult, WireServer, WireTool } from './wire/port.ts'
 
 /** A server for one request of one principal; it keeps nothing. */
-export function platformServer(platform: Platform, principal: Principal): Server {
-  const tools = OPERATIONS.filter(
+export function platformServer(platform: Platform, principal: Principal): WireServer {
+  const operations = OPERATIONS.filter(
     ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
   )
-  const server = new Server({ name: 'tenon', version: '1' }, { capabilities: { tools: {} } })
-  server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: tools.map(describe) }))
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
-    const operation = tools.find((tool) => toolName(tool) === params.name)
-    if (operation === undefined) return failure(`There is no tool ${params.name}.`)
-    try {
-      return success(await call(platform, principal, operation, params.arguments ?? {}))
-    } catch (error) {
-      if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
-      platform.log.error({ err: error, operation: operation.name }, 'tool')
-      return failure('internal: Something is wrong on our side.')
-    }
-  })
-  return server
+  return {
+    name: 'tenon',
+    version: '1',
+    tools: operations.map(describe),
+    call: async (name, args) => {
+      const operation = operations.find((tool) => toolName(tool) === name)
+      if (operation === undefined) return failure('There is no such tool.')
+      try {
+        return success(await call(platform, principal, operation, args))
+      } catch (error) {
+        if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
+        platform.log.error({ err: error, operation: operation.name }, 'tool')
+        return failure('internal: Something is wrong on our side.')
+      }
+    },
+  }
 }
 
 /** Tool names keep to the letters that every client takes: `tenant.list` → `tenant_list`. */
 const toolName = (operation: AnyOperation) => operation.name.replaceAll('.', '_')
 
-function describe(operation: AnyOperation) {
+function describe(operation: AnyOperation): WireTool {
   return {
     name: toolName(operation),
     title: operation.summary,
     description: `${operation.summary} (${operation.http.method} ${operation.http.path}).`,
-    inputSchema: { ...operation.input, type: 'object' as const },
+    inputSchema: { ...operation.input, type: 'object' },
     annotations: { readOnlyHint: true, openWorldHint: false },
   }
 }
@@ -58,14 +55,15 @@ async function call(
   return runWithJson(operation, scope, input)
 }
 
-function success(output: unknown): CallToolResult {
+function success(output: unknown): WireResult {
   const object = typeof output === 'object' && output !== null && !Array.isArray(output)
   return {
     content: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }],
     ...(object && { structuredContent: output as Record<string, unknown> }),
+    isError: false,
   }
 }
 
-function failure(text: string): CallToolResult {
+function failure(text: string): WireResult {
   return { content: [{ type: 'text', text }], isError: true }
 }

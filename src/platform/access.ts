@@ -5,6 +5,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
+import type { Hosted } from './hosted.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
 import { AdminScope, type Parts, WorkspaceScope } from './scope.ts'
@@ -62,6 +63,11 @@ export class Access {
     ids: IdSource,
   ): WorkspaceScope {
     return WorkspaceScope.open(actor, ref, this.#parts, ids)
+  }
+
+  /** The workspace of a hosted MCP server, for a call on it whose caller `platform/guests` has admitted. */
+  openHosted(server: Hosted, subject: string): WorkspaceScope {
+    return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#parts, randomIds)
   }
 
   continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {

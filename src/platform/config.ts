@@ -43,6 +43,11 @@ const ConfigSchema = Type.Object({
   TENON_DENO_BIN: Type.Optional(
     Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
   ),
+  TENON_MCP_ORIGINS: Type.String({
+    default: '',
+    pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
+    description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
+  }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Least level that is logged.' },
@@ -90,6 +95,9 @@ function fault(name: string, schema: Type.TSchema & { description?: string }, va
 export function publicUrl(config: Config): string {
   return (config.TENON_PUBLIC_URL ?? `http://${config.TENON_HOST}:${config.TENON_PORT}`).replace(/\/$/, '')
 }
+
+/** The embedded issuer, as tokens name it. */
+export const issuerUrl = (config: Config): string => `${publicUrl(config)}/auth`
 
 /** The settings as a table for docs/reference/config.md. */
 export function describeConfig(): { name: string; default: string; description: string }[] {

@@ -1,7 +1,9 @@
-/** Who is there, for the doors that have callers: the issuer, opened when it is first needed, and its verifier. */
+/** Who is there, for the doors that have callers: the issuer, opened when it is first needed, and its verifiers. */
 
 import { Authenticator } from './auth.ts'
-import type { Config } from './config.ts'
+import { type Config, publicUrl } from './config.ts'
+import { Guests } from './guests.ts'
+import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
 import type { Parts } from './scope.ts'
 
@@ -9,16 +11,20 @@ export interface Doorkeeper {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */
   readonly identity: () => Promise<Identity>
   readonly auth: Authenticator
+  readonly hosted: HostedServers
+  readonly guests: Guests
 }
 
 export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
+  const hosted = new HostedServers(parts.database, publicUrl(config))
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open(config, parts.database, parts.secrets).catch((error: unknown) => {
+    opened ??= Identity.open(config, parts.database, parts.secrets, hosted).catch((error: unknown) => {
       opened = undefined
       throw error
     })
     return opened
   }
-  return { identity, auth: new Authenticator(parts.database, identity, parts.keys) }
+  const auth = new Authenticator(parts.database, identity, parts.keys)
+  return { identity, auth, hosted, guests: new Guests(hosted, identity) }
 }

@@ -4,20 +4,21 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   calculateJwkThumbprint,
   createLocalJWKSet,
+  errors,
   exportJWK,
   generateKeyPair,
   type JWK,
+  type JWTPayload,
   jwtVerify,
 } from 'jose'
-import { type Adapter, Provider } from 'oidc-provider'
-import { LIMITS } from '../core/limits.ts'
-import { type Config, publicUrl } from './config.ts'
+import { type Config, issuerUrl, publicUrl } from './config.ts'
+import type { HostedServers } from './hosted.ts'
+import { ALGORITHM, openProvider } from './issuer.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
-import { DERIVED, OPERATOR_CLIENT, type Secrets } from './secrets.ts'
+import { DERIVED, type Secrets } from './secrets.ts'
 import { SystemScope } from './system.ts'
 
-const ALGORITHM = 'ES256'
 export interface Claims {
   readonly sub: string
   readonly roles: readonly string[]
@@ -25,33 +26,53 @@ export interface Claims {
   readonly workspaceId?: string
 }
 
+/** What a token for a hosted MCP server says. */
+export interface HostedClaims {
+  readonly sub: string
+  readonly clientId: string
+  readonly tenantId: unknown
+  readonly workspaceId: unknown
+  readonly serverId: unknown
+  readonly scopes: ReadonlySet<string>
+}
+
 export class Identity {
   readonly issuer: string
   readonly audience: string
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>
   readonly #keys: ReturnType<typeof createLocalJWKSet>
+  readonly #address: Readonly<Record<string, string>>
 
-  private constructor(config: Config, jwk: JWK, secrets: Secrets) {
+  private constructor(config: Config, jwk: JWK, secrets: Secrets, hosted: HostedServers) {
     const base = publicUrl(config)
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
-    this.issuer = `${base}/auth`
+    this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
     const { d: _private, ...publicJwk } = jwk
     this.#keys = createLocalJWKSet({ keys: [publicJwk] })
-    this.#handle = provider(this.issuer, this.audience, jwk, { operatorSecret, cookieKey }).callback()
+    const { issuer, audience } = this
+    this.#handle = openProvider({ issuer, audience, jwk, operatorSecret, cookieKey, hosted }).callback()
+    const { host, protocol } = new URL(base)
+    this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
   }
 
-  static async open(config: Config, database: Database, secrets: Secrets): Promise<Identity> {
-    return new Identity(config, await signingKey(database, secrets), secrets)
+  static async open(
+    config: Config,
+    database: Database,
+    secrets: Secrets,
+    hosted: HostedServers,
+  ): Promise<Identity> {
+    return new Identity(config, await signingKey(database, secrets), secrets, hosted)
   }
 
-  /** Answers a request below /auth. `request.url` is seen by the provider without that prefix. */
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    Object.assign(request, {
-      originalUrl: request.url,
-      url: (request.url ?? '').replace(/^\/auth/, '') || '/',
-    })
+  /**
+   * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
+   * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
+   */
+  handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
+    Object.assign(request.headers, this.#address)
+    Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return this.#handle(request, response)
   }
 
@@ -60,14 +81,7 @@ export class Identity {
    * @throws a jose error where any of it does not hold
    */
   async verify(token: string): Promise<Claims> {
-    const { payload } = await jwtVerify(token, this.#keys, {
-      issuer: this.issuer,
-      audience: this.audience,
-      algorithms: [ALGORITHM],
-      typ: 'at+jwt',
-      requiredClaims: ['exp', 'iat', 'sub'],
-      clockTolerance: 30,
-    })
+    const payload = await this.#payload(token, this.audience)
     const { roles, tenant_id: tenantId, workspace_id: workspaceId } = payload
     return {
       sub: payload.sub ?? '',
@@ -76,61 +90,36 @@ export class Identity {
       ...(typeof workspaceId === 'string' && { workspaceId }),
     }
   }
-}
 
-interface Keys {
-  readonly operatorSecret: string
-  readonly cookieKey: string
-}
-
-function provider(issuer: string, audience: string, jwk: JWK, keys: Keys): Provider {
-  return new Provider(issuer, {
-    adapter: Stateless,
-    jwks: { keys: [{ ...jwk, alg: ALGORITHM, use: 'sig' }] },
-    cookies: { keys: [keys.cookieKey] },
-    clients: [
-      {
-        client_id: OPERATOR_CLIENT,
-        client_secret: keys.operatorSecret,
-        grant_types: ['client_credentials'],
-        redirect_uris: [],
-        response_types: [],
-        id_token_signed_response_alg: ALGORITHM,
-      },
-    ],
-    ttl: { ClientCredentials: LIMITS.tokenSeconds },
-    extraTokenClaims: (_context, token) =>
-      'client' in token && token.clientId === OPERATOR_CLIENT ? { roles: ['operator'] } : {},
-    features: {
-      devInteractions: { enabled: false },
-      clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        defaultResource: () => audience,
-        useGrantedResource: () => true,
-        getResourceServerInfo: () => ({
-          scope: '',
-          audience,
-          accessTokenFormat: 'jwt',
-          accessTokenTTL: LIMITS.tokenSeconds,
-          jwt: { sign: { alg: ALGORITHM } },
-        }),
-      },
-    },
-  })
-}
-
-/** Client credentials give self-contained tokens: there is nothing to keep, and nothing that could be found. */
-class Stateless implements Adapter {
-  async upsert(): Promise<void> {
-    throw new TypeError('the issuer offers no grant that keeps state')
+  /**
+   * Verifies a token for one hosted MCP server, as {@link verify} does; `aud` must be that resource and no list.
+   * @throws a jose error where any of it does not hold
+   */
+  async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
+    const payload = await this.#payload(token, resource)
+    if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
+    const { client_id: clientId, scope } = payload
+    return {
+      sub: payload.sub ?? '',
+      clientId: typeof clientId === 'string' ? clientId : '',
+      tenantId: payload['tenant_id'],
+      workspaceId: payload['workspace_id'],
+      serverId: payload['mcp_server'],
+      scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
+    }
   }
-  async find(): Promise<undefined> {}
-  async findByUserCode(): Promise<undefined> {}
-  async findByUid(): Promise<undefined> {}
-  async consume(): Promise<void> {}
-  async destroy(): Promise<void> {}
-  async revokeByGrantId(): Promise<void> {}
+
+  async #payload(token: string, audience: string): Promise<JWTPayload> {
+    const { payload } = await jwtVerify(token, this.#keys, {
+      issuer: this.issuer,
+      audience,
+      algorithms: [ALGORITHM],
+      typ: 'at+jwt',
+      requiredClaims: ['exp', 'iat', 'sub'],
+      clockTolerance: 30,
+    })
+    return payload
+  }
 }
 
 /** One key for all API processes: the first that starts makes it, whoever comes at the same time takes that. */

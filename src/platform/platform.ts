@@ -57,6 +57,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     secrets,
     keys: new KeyCache(),
     memo: new Memo(),
+    log,
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const platform: Platform = {

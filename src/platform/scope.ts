@@ -8,6 +8,7 @@ import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/
 import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { Log } from './log.ts'
 import type { Memo, Weighed } from './memo.ts'
 import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import type { Objects } from './objects.ts'
@@ -31,6 +32,7 @@ export interface Parts {
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
   readonly memo: Memo
+  readonly log: Log
 }
 
 const MASKS = {
@@ -87,12 +89,21 @@ abstract class Scope {
     return typeId(prefix, this.uuid())
   }
 
+  /** Puts an error of ours into the log where its caller is told of it in no detail. */
+  report(error: unknown, what: string): void {
+    this.#parts.log.error({ err: error, subject: this.actor.subject }, what)
+  }
+
   protected durable(ref: TenantRef): Durable {
     return new Durable(ref, this.#parts.temporal)
   }
 
   protected get parts(): Parts {
     return this.#parts
+  }
+
+  protected get ids(): IdSource {
+    return this.#ids
   }
 }
 
@@ -236,6 +247,14 @@ export class WorkspaceScope extends Scope {
 
   #sealed(purpose: string): string {
     return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
+  /**
+   * The same workspace with the rights of a service key, for the tools of its MCP servers: an admin scope sees no
+   * documents, a tool can do no more than such a key. An admin may make one, so nobody gains by this.
+   */
+  asService(): WorkspaceScope {
+    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
   }
 
   get events(): Events {

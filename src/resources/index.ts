@@ -23,6 +23,7 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { invokeFunction } from './functions/invoke.ts'
+import { MCP_OPERATIONS } from './mcp/index.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
@@ -85,4 +86,5 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  ...MCP_OPERATIONS,
 ]

@@ -13,6 +13,8 @@ const QUOTAS = [
   'documents',
   'flows',
   'flow_versions',
+  'functions',
+  'mcp_servers',
   'concurrent_executions',
   'api_keys',
 ] as const

@@ -99,14 +99,15 @@ export async function tokenOf(
   const token = new SignJWT({ sub: 'user-1', iat: now, exp: now + 600, ...claims })
     .setProtectedHeader({ alg: 'ES256', typ: overrides.typ ?? 'at+jwt', ...(jwk.kid && { kid: jwk.kid }) })
     .setIssuer(overrides.issuer ?? `${at.url}/auth`)
-    .setAudience(overrides.audience ?? `${at.url}/v1`)
+  if (overrides.audience !== null) token.setAudience(overrides.audience ?? `${at.url}/v1`)
   return { authorization: `Bearer ${await token.sign(await importJWK(jwk, 'ES256'))}` }
 }
 
 export interface TokenOverrides {
   readonly typ?: string
   readonly issuer?: string
-  readonly audience?: string
+  /** null: the token names none. */
+  readonly audience?: string | string[] | null
   readonly jwk?: JWK
 }
 

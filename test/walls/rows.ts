@@ -1,6 +1,7 @@
 /** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
 
 import { call, type Room, tokenOf, unique } from '../support/tenants.ts'
+import { furnishMcp, MCP_ROWS } from './mcp-rows.ts'
 
 /** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
 type Foreign =
@@ -203,6 +204,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
     foreign: 'not_found',
   },
+  ...MCP_ROWS,
 }
 
 /** A workspace with one thing of each kind in it. */
@@ -223,6 +225,7 @@ export async function furnish(room: Room): Promise<World> {
     as: room.service,
     body: { by: 'us' },
   })
+  await furnishMcp(room)
   const flow = await call('POST', `${room.flows}/definitions`, {
     as,
     body: { source: SOURCE('secret-flow') },

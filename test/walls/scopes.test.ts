@@ -17,10 +17,18 @@ test('scopes are opened in one place', async () => {
 })
 
 test('the doors alone ask for scopes', async () => {
-  expect(await filesThat(/access\.(open|continue\w+)\(/)).toEqual([
+  expect(await filesThat(/access\.(open|openHosted|continue\w+)\(/)).toEqual([
     'activities/index.ts',
     'api/door.ts',
+    'mcp/hosted.ts',
     'mcp/server.ts',
+  ])
+})
+
+test('a scope puts on the rights of a service key for tools of MCP servers alone', async () => {
+  expect(await filesThat(/\.asService\(/)).toEqual([
+    'resources/mcp/gate.ts',
+    'resources/mcp/sources/collections.ts',
   ])
 })
 
@@ -28,6 +36,7 @@ test('the system acts for few reasons', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
     'platform/access.ts',
     'platform/auth.ts',
+    'platform/hosted.ts',
     'platform/identity.ts',
     'platform/meters.ts',
   ])

@@ -170,4 +170,6 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
   const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
   expect(invoked.body).toBe('ours')
+  const server = await call('GET', `/v1/mcp/workspaces/${room.workspaceId}/servers/sweep`, { as })
+  expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
 })

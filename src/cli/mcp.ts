@@ -1,0 +1,106 @@
+/** `tenon mcp publish|call|token`: a hosted MCP server from the terminal, and what an agent needs to use it. */
+
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { type ApiClient, ApiError, fetchToken } from './client.ts'
+import { need, operatorClient, readSettings, type Settings } from './settings.ts'
+
+interface Server {
+  readonly id: string
+  readonly slug: string
+  readonly path: string
+}
+
+interface Candidate {
+  readonly candidate: string
+  readonly risk: 'read' | 'write'
+}
+
+interface Place {
+  readonly settings: Settings
+  readonly client: ApiClient
+  readonly base: string
+}
+
+async function place(workspace: string | undefined): Promise<Place> {
+  const settings = await readSettings()
+  const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
+  return { settings, client: await operatorClient(settings), base: `/v1/mcp/workspaces/${ws}/servers` }
+}
+
+interface PublishOptions {
+  readonly workspace?: string
+  readonly tools?: string
+  readonly writes?: boolean
+}
+
+/**
+ * Creates the server where there is none, curates and publishes it, and prints the version; how an agent is told of it
+ * goes to stderr.
+ */
+export async function publish(slug: string, options: PublishOptions): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  const server = await client.get<Server>(`${base}/${slug}`).catch((error: unknown) => {
+    if (error instanceof ApiError && error.status === 404)
+      return client.post<Server>(base, { name: slug, slug })
+    throw error
+  })
+  const tools =
+    options.tools === undefined ? await chosen(client, `${base}/${slug}`, options) : await file(options.tools)
+  await client.call('PUT', `${base}/${slug}/curation`, { tools })
+  print(await client.post(`${base}/${slug}/publish`, {}))
+  process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
+  process.stderr.write(`An agent with credentials of its own: POST ${client.url}${base}/${slug}/clients\n`)
+  return 0
+}
+
+/** Without a file: all that only reads, and with `--writes` the rest as well. */
+async function chosen(client: ApiClient, path: string, { writes = false }: PublishOptions) {
+  const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
+  const wanted = data.filter(({ risk }) => writes || risk === 'read')
+  return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
+}
+
+async function file(name: string): Promise<unknown> {
+  const text = await readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', name), 'utf8')
+  return (JSON.parse(text) as { tools?: unknown }).tools
+}
+
+/** Prints the result as MCP has it. @returns 1 where the tool says that it failed */
+export async function callTool(
+  server: string,
+  tool: string,
+  options: { workspace?: string; arguments: string },
+): Promise<number> {
+  const { client, base } = await place(options.workspace)
+  const body = { tool, arguments: JSON.parse(options.arguments) as unknown }
+  const result = await client.post<{ is_error: boolean }>(`${base}/${server}/call`, body)
+  print(result)
+  return result.is_error ? 1 : 0
+}
+
+/** Prints an access token for the server, alone on stdout, and on stderr the line with it for an agent. */
+export async function token(
+  server: string,
+  options: { workspace?: string; scope?: string },
+): Promise<number> {
+  const { settings, client, base } = await place(options.workspace)
+  const { path, slug } = await client.get<Server>(`${base}/${server}`)
+  const resource = `${client.url}${path}`
+  const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
+  const scope = options.scope === undefined ? {} : { scope: options.scope }
+  const text = await fetchToken(client.url, id, secret, { resource, ...scope })
+  process.stdout.write(`${text}\n`)
+  process.stderr.write(`${configuration(slug, resource, text)}\n`)
+  return 0
+}
+
+/** The form that most agents read. */
+function configuration(slug: string, url: string, text?: string): string {
+  const headers = text === undefined ? {} : { headers: { Authorization: `Bearer ${text}` } }
+  return JSON.stringify({ mcpServers: { [slug]: { type: 'http', url, ...headers } } })
+}
+
+function print(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`)
+}

@@ -1,0 +1,119 @@
+/** An MCP endpoint on HTTP: POST alone, one message a request, origins checked, then the wire. */
+
+import { finished } from 'node:stream/promises'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { deeper } from '../core/depth.ts'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+import { type Config, publicUrl } from '../platform/config.ts'
+import type { WireServer } from './wire/port.ts'
+import { serve } from './wire/serve.ts'
+
+/** The part of a message that doors look at. Its parts may be of any type: nobody has checked them yet. */
+export interface Message {
+  readonly id?: unknown
+  readonly method?: unknown
+  readonly params?: { readonly name?: unknown } | null
+}
+
+export interface Endpoint {
+  readonly path: string
+  /** Refuses before a byte of the body is read. */
+  readonly enter: (request: FastifyRequest) => Promise<void>
+  /** The server for this one message. @throws Problem where the caller may not send it */
+  readonly open: (request: FastifyRequest, message: Message) => Promise<WireServer>
+  /** Told of each request that got past `enter`: the message, and why it was refused, if it was. */
+  readonly ended?: (request: FastifyRequest, end: End) => Promise<void>
+}
+
+export interface End {
+  readonly message: Message
+  readonly status: number
+  /** Thrown by `open`, or a message that is none. */
+  readonly refused?: Problem
+}
+
+export function mountEndpoint(app: FastifyInstance, endpoint: Endpoint): void {
+  app.post(endpoint.path, {
+    onRequest: endpoint.enter,
+    handler: async (request, reply) => {
+      const message = (request.body ?? {}) as Message
+      try {
+        refuseNonsense(request.body, request.headers['content-type'])
+        const server = await endpoint.open(request, message)
+        await answer(request, reply, server)
+      } catch (error) {
+        const refused = error instanceof Problem ? error : new Problem('internal', { cause: error })
+        await endpoint.ended?.(request, { message, status: refused.status, refused })
+        if (refused.code === 'batch_refused') return sendRpcError(reply, refused)
+        throw refused
+      }
+      await endpoint.ended?.(request, { message, status: reply.raw.statusCode })
+    },
+  })
+  const refuse = async () => {
+    throw new Problem('method_not_allowed', {
+      headers: { allow: 'POST' },
+      detail: 'This endpoint keeps no streams and no sessions.',
+    })
+  }
+  const method = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+  app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
+}
+
+/** @throws Problem for what is no JSON, more than one message, or too deep for anything behind to walk */
+function refuseNonsense(body: unknown, type: string | undefined): void {
+  if (Array.isArray(body)) throw new Problem('batch_refused')
+  if (typeof body === 'string' && !type?.startsWith('application/json'))
+    throw new Problem('media_type_unsupported', { detail: 'Send application/json.' })
+  if (typeof body !== 'object' || body === null)
+    throw new Problem('body_invalid', { detail: 'The body must be one JSON-RPC message.' })
+  if (deeper(body, LIMITS.mcpMessageDepthMax))
+    throw new Problem('body_invalid', {
+      detail: `The message is nested deeper than ${LIMITS.mcpMessageDepthMax}.`,
+    })
+}
+
+/** From here on the SDK writes the reply; an error of ours shows its request id and nothing else. */
+async function answer(request: FastifyRequest, reply: FastifyReply, server: WireServer): Promise<void> {
+  const { raw } = reply
+  raw.setHeader('x-request-id', request.id)
+  raw.setHeader('x-stability', 'preview')
+  raw.setHeader('cache-control', 'private, no-store')
+  reply.hijack()
+  try {
+    await serve({ request: request.raw, response: raw, body: request.body }, server)
+    await finished(raw).catch(() => {}) // a caller that went away is no fault of ours
+  } catch (error) {
+    request.log.error({ err: error, reqId: request.id }, 'mcp')
+    if (!raw.headersSent) raw.writeHead(500, { 'content-type': 'application/json' })
+    raw.end(JSON.stringify(rpcError(-32_603, `Internal error, request ${request.id}.`)))
+  }
+}
+
+const rpcError = (code: number, message: string) => ({ jsonrpc: '2.0', id: null, error: { code, message } })
+
+function sendRpcError(reply: FastifyReply, problem: Problem): FastifyReply {
+  return reply.code(problem.status).send(rpcError(-32_600, `${problem.row.title}.`))
+}
+
+/** A page of another origin may not call in its reader's name. Programs send no origin. */
+export function refuseForeignOrigin(config: Config, origin: string | undefined): void {
+  if (origin === undefined) return
+  const allowed = [new URL(publicUrl(config)).origin, ...config.TENON_MCP_ORIGINS.split(',')]
+  if (origin === '' || !allowed.includes(origin)) {
+    throw new Problem('forbidden', { detail: 'Pages of this origin may not call here.' })
+  }
+}
+
+/** The bearer token, if there is one. @throws Problem where there are two credentials, or it is an API key */
+export function bearerOf(request: FastifyRequest): string | undefined {
+  if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
+    throw new Problem('credentials_conflict')
+  const { authorization } = request.headers
+  if (authorization === undefined) return undefined
+  const [, token] = /^Bearer (\S+)$/i.exec(authorization) ?? []
+  if (token === undefined || token.startsWith('svc_'))
+    throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
+  return token
+}

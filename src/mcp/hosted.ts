@@ -1,0 +1,190 @@
+/** The door of hosted MCP servers: token → guest → the tools that its scopes allow; each call is put on record. */
+
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { notFound, Problem } from '../core/problem.ts'
+import type { Doorkeeper } from '../platform/doorkeeper.ts'
+import type { Guest } from '../platform/guests.ts'
+import type { Hosted } from '../platform/hosted.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+import { callTool } from '../resources/mcp/gate.ts'
+import { type Published, published, scopeOf } from '../resources/mcp/manifest.ts'
+import { record } from '../resources/mcp/record.ts'
+import type { Tool } from '../resources/mcp/tool.ts'
+import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
+import type { WireServer, WireTool } from './wire/port.ts'
+
+const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
+
+/** What is known of a request between its two halves. */
+interface Visit {
+  readonly server: Hosted
+  readonly guest: Guest
+  readonly scope: WorkspaceScope
+  readonly startedMs: number
+  recorded: boolean
+}
+
+export function mountHostedServers(app: FastifyInstance, platform: Platform, doorkeeper: Doorkeeper): void {
+  const door = new HostedDoor(platform, doorkeeper)
+  mountEndpoint(app, {
+    path: PATH,
+    enter: (request) => door.enter(request),
+    open: (request, message) => door.open(request, message),
+    ended: (request, end) => door.ended(request, end),
+  })
+}
+
+class HostedDoor {
+  readonly #platform: Platform
+  readonly #doorkeeper: Doorkeeper
+  readonly #visits = new WeakMap<FastifyRequest, Visit>()
+
+  constructor(platform: Platform, doorkeeper: Doorkeeper) {
+    this.#platform = platform
+    this.#doorkeeper = doorkeeper
+  }
+
+  /** @throws Problem 404 where nothing is published, 403 for a foreign page, 401 with the challenge of RFC 9728 */
+  async enter(request: FastifyRequest): Promise<void> {
+    const startedMs = performance.now()
+    const params = request.params as { ws: string; server: string }
+    const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
+    if (server === undefined) throw notFound('MCP server')
+    try {
+      refuseForeignOrigin(this.#platform.config, request.headers.origin)
+      const guest = await this.#admit(request, server, params)
+      const scope = this.#platform.access.openHosted(server, guest.subject)
+      this.#visits.set(request, { server, guest, scope, startedMs, recorded: false })
+    } catch (error) {
+      if (error instanceof Problem && error.status < 500) await this.#refusedAtDoor(request, server, error)
+      throw error
+    }
+  }
+
+  async #admit(request: FastifyRequest, server: Hosted, at: { ws: string; server: string }): Promise<Guest> {
+    const { hosted, guests } = this.#doorkeeper
+    const challenge = challengeOf(hosted.metadataUrl(at.ws, at.server), server.baseline)
+    try {
+      const token = bearerOf(request)
+      if (token === undefined) throw new Problem('credentials_missing')
+      return await guests.admit(token, server, hosted.resource(at.ws, at.server))
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 401) throw error
+      const invalid = error.code === 'credentials_missing' ? {} : { error: 'invalid_token' }
+      const headers = { 'www-authenticate': challenge(invalid), 'cache-control': 'no-store' }
+      throw new Problem(error.code, { headers, hint: 'Get an access token for this server.', cause: error })
+    }
+  }
+
+  async open(request: FastifyRequest, message: Message): Promise<WireServer> {
+    const visit = this.#visitOf(request)
+    const { server, guest, scope } = visit
+    const version = await published(scope, server.id, server.version)
+    const { manifest } = version
+    const named = message.method === 'tools/call' ? message.params?.name : undefined
+    const wanted = manifest.tools.find(({ name }) => name === named)
+    if (wanted !== undefined) this.#refuseWithoutScope(request, visit, scopeOf(server.slug, wanted))
+    const allowed = manifest.tools.filter((tool) => guest.scopes.has(scopeOf(server.slug, tool)))
+    return {
+      name: manifest.name,
+      version: String(server.version),
+      ...(manifest.description !== '' && { instructions: manifest.description }),
+      tools: allowed.map(describe),
+      call: async (tool, args) => this.#call(visit, version, request.id, tool, args),
+    }
+  }
+
+  async #call(visit: Visit, version: Published, requestId: string, tool: string, args: unknown) {
+    const { scope, guest, server } = visit
+    visit.recorded = true
+    const seen = { channel: 'wire', principal: guest.subject, requestId } as const
+    const result = await callTool(scope, version, { ...seen, serverId: server.id, tool, arguments: args })
+    if (result === undefined) return undefined
+    const { content, structured_content, is_error } = result
+    return {
+      content,
+      ...(structured_content && { structuredContent: structured_content }),
+      isError: is_error,
+    }
+  }
+
+  /** Before anything is dispatched, in both eras alike. */
+  #refuseWithoutScope(request: FastifyRequest, { server, guest }: Visit, scope: string): void {
+    if (guest.scopes.has(scope)) return
+    const at = request.params as { ws: string; server: string }
+    const challenge = challengeOf(this.#doorkeeper.hosted.metadataUrl(at.ws, at.server), [scope])
+    const error_description = 'The token does not allow this tool.'
+    throw new Problem('insufficient_scope', {
+      detail: `This tool of ${server.slug} needs the scope ${scope}.`,
+      headers: { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) },
+    })
+  }
+
+  /** A call that never reached its tool, and a message that was refused, are on record as well. */
+  async ended(request: FastifyRequest, { message, status, refused }: End): Promise<void> {
+    const visit = this.#visitOf(request)
+    if (visit.recorded || (refused === undefined && message.method !== 'tools/call')) return
+    visit.recorded = true
+    const name = message.params?.name
+    await record(visit.scope, {
+      serverId: visit.server.id,
+      version: visit.server.version,
+      ...(typeof name === 'string' && { tool: name }),
+      channel: 'wire',
+      principal: visit.guest.subject,
+      requestId: request.id,
+      outcome: refused?.status === 403 ? 'denied' : 'rpc_error',
+      transportStatus: status,
+      ...(refused && { code: refused.code }),
+      ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
+      durationMs: Math.round(performance.now() - visit.startedMs),
+    })
+  }
+
+  async #refusedAtDoor(request: FastifyRequest, server: Hosted, problem: Problem): Promise<void> {
+    await record(this.#platform.access.openHosted(server, 'nobody'), {
+      serverId: server.id,
+      version: server.version,
+      channel: 'wire',
+      principal: null,
+      requestId: request.id,
+      outcome: 'denied',
+      transportStatus: problem.status,
+      code: problem.code,
+      durationMs: 0,
+    })
+  }
+
+  #visitOf(request: FastifyRequest): Visit {
+    const visit = this.#visits.get(request)
+    if (visit === undefined) throw new TypeError('a route without its door')
+    return visit
+  }
+}
+
+function challengeOf(metadata: string, scopes: readonly string[]) {
+  return ({ error, error_description }: { error?: string; error_description?: string }): string => {
+    const parts = {
+      ...(error && { error }),
+      resource_metadata: metadata,
+      scope: scopes.join(' '),
+      ...(error_description && { error_description }),
+    }
+    return `Bearer ${Object.entries(parts)
+      .map(([name, value]) => `${name}="${value}"`)
+      .join(', ')}`
+  }
+}
+
+function describe(tool: Tool): WireTool {
+  const { name, title, description, input_schema, output_schema, annotations } = tool
+  return {
+    name,
+    title,
+    description,
+    inputSchema: input_schema,
+    ...(output_schema && { outputSchema: output_schema }),
+    annotations: { ...annotations },
+  }
+}

@@ -1,0 +1,46 @@
+/** Who calls a hosted MCP server: a token for exactly that server becomes a guest of its workspace. */
+
+import { errors } from 'jose'
+import { Problem } from '../core/problem.ts'
+import type { Hosted, HostedServers } from './hosted.ts'
+import type { Identity } from './identity.ts'
+import { OPERATOR_CLIENT } from './secrets.ts'
+
+/** A verified caller of one server. Made here and by nobody else. */
+export interface Guest {
+  readonly subject: string
+  readonly server: Hosted
+  readonly scopes: ReadonlySet<string>
+}
+
+export class Guests {
+  readonly #hosted: HostedServers
+  readonly #identity: () => Promise<Identity>
+
+  constructor(hosted: HostedServers, identity: () => Promise<Identity>) {
+    this.#hosted = hosted
+    this.#identity = identity
+  }
+
+  /**
+   * @param resource the server's address as the caller spells it
+   * @throws Problem `token_invalid` or `token_expired`: for another resource, another workspace, a deleted client
+   */
+  async admit(token: string, server: Hosted, resource: string): Promise<Guest> {
+    const identity = await this.#identity()
+    const claims = await identity.verifyHosted(token, resource).catch((cause: unknown) => {
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
+    })
+    const { tenantId, workspaceId } = server.ref
+    const same =
+      claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
+    if (!same || !(await this.#stands(claims.clientId, server))) throw new Problem('token_invalid')
+    return { subject: claims.sub, server, scopes: claims.scopes }
+  }
+
+  /** A token outlives its client by no more than the few seconds that clients are remembered. */
+  async #stands(clientId: string, server: Hosted): Promise<boolean> {
+    if (clientId === OPERATOR_CLIENT) return true
+    return (await this.#hosted.client(clientId))?.serverId === server.id
+  }
+}

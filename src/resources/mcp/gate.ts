@@ -1,0 +1,119 @@
+/** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
+
+import { runWithJson } from '../../core/bytes.ts'
+import { deeper } from '../../core/depth.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { canonical, digest } from './canonical.ts'
+import type { Published } from './manifest.ts'
+import { type Outcome, record, type Seen } from './record.ts'
+import { SOURCES } from './sources/index.ts'
+import type { Source } from './sources/source.ts'
+import type { Tool } from './tool.ts'
+
+/** As MCP has it; `structured_content` is there where the output is an object. */
+export interface ToolResult {
+  readonly content: { type: 'text'; text: string }[]
+  readonly structured_content?: Record<string, unknown>
+  readonly is_error: boolean
+}
+
+export interface ToolCall extends Seen {
+  readonly serverId: string
+  readonly tool: string
+  readonly arguments: unknown
+}
+
+/** JSON-RPC: what was asked for is not there, or cannot be read. */
+const INVALID_PARAMS = -32_602
+
+/**
+ * Runs a tool of a version and puts the call on record, however it ended. Who may call it is the door's to know.
+ * @returns undefined where the version has no such tool
+ */
+export async function callTool(
+  scope: WorkspaceScope,
+  version: Published,
+  call: ToolCall,
+): Promise<ToolResult | undefined> {
+  const startedMs = performance.now()
+  const tool = version.manifest.tools.find(({ name }) => name === call.tool)
+  const { result, cause, ...outcome } =
+    tool === undefined ? unknownTool(call) : await attempt(scope, version, tool, call.arguments ?? {})
+  if (cause !== undefined) scope.report(cause, `tool of ${call.serverId}`)
+  await record(scope, {
+    ...call,
+    ...outcome,
+    version: version.version,
+    durationMs: Math.round(performance.now() - startedMs),
+  })
+  return result
+}
+
+interface Ended extends Outcome {
+  readonly result?: ToolResult
+  /** What went wrong on our side: for the log alone. */
+  readonly cause?: unknown
+}
+
+function unknownTool({ channel }: ToolCall): Ended {
+  const transportStatus = channel === 'rest' ? 404 : 200
+  return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
+}
+
+/** Nothing of what goes wrong leaves but a Problem's own words (decisions §5): no stack, no SQL. */
+async function attempt(scope: WorkspaceScope, version: Published, tool: Tool, args: unknown): Promise<Ended> {
+  try {
+    if (deeper(args, LIMITS.mcpArgumentsDepthMax)) {
+      return failed('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
+    }
+    const argumentsSha256 = digest(canonical(args))
+    const faults = version.faults(tool, args)
+    if (faults !== undefined) return { ...failed('validation_failed', faults), argumentsSha256 }
+    const ended = await run(scope, tool, args as Record<string, unknown>).catch(broken)
+    return { ...ended, argumentsSha256 }
+  } catch (error) {
+    return broken(error)
+  }
+}
+
+/** The same operation as the API's, with its own schema and rights; what is fixed wins over what was sent. */
+async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unknown>): Promise<Ended> {
+  const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
+  const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
+  if (source === undefined || operation === undefined) {
+    throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
+  }
+  await source.admit?.(scope)
+  const inside = operation.domain === 'data_access' ? scope.asService() : scope
+  if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
+  const given = await runWithJson(operation, inside, { ...args, ...tool.binding.fixed })
+  const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }
+  const text = JSON.stringify(output) ?? 'null'
+  const bytes = Buffer.byteLength(text)
+  if (bytes > LIMITS.mcpResultBytesMax) {
+    return failed('output_too_large', `The result has ${bytes} bytes; ask for less at once.`)
+  }
+  const structured = typeof output === 'object' && output !== null && !Array.isArray(output)
+  const result: ToolResult = {
+    content: [{ type: 'text', text }],
+    ...(structured && { structured_content: JSON.parse(text) as Record<string, unknown> }),
+    is_error: bad,
+  }
+  return { outcome: bad ? 'tool_error' : 'ok', transportStatus: 200, result }
+}
+
+function failed(code: string, message: string): Ended {
+  const result: ToolResult = { content: [{ type: 'text', text: `${code}: ${message}` }], is_error: true }
+  return { outcome: 'tool_error', transportStatus: 200, code, result }
+}
+
+function broken(error: unknown): Ended {
+  // What is final is of the tenant's own code: its author is the one to tell.
+  if (error instanceof Problem && (error.status < 500 || error.row.final))
+    return failed(error.code, error.message)
+  const cause = error instanceof Problem ? (error.cause ?? error) : error
+  const code = error instanceof Problem ? error.code : 'internal'
+  return { ...failed(code, 'Something is wrong on our side. Try again later.'), cause }
+}

@@ -1,0 +1,26 @@
+/** The operations on hosted MCP servers. */
+
+import type { AnyOperation } from '../../core/operation.ts'
+import { callServer, listCalls } from './calls.ts'
+import { createClient, deleteClient, listClients } from './clients.ts'
+import { curate, listCandidates } from './curation.ts'
+import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
+import { activateServerVersion, listServerVersions, publishServer } from './versions.ts'
+
+export const MCP_OPERATIONS: readonly AnyOperation[] = [
+  listServers,
+  createServer,
+  getServer,
+  updateServer,
+  deleteServer,
+  listCandidates,
+  curate,
+  publishServer,
+  listServerVersions,
+  activateServerVersion,
+  callServer,
+  listCalls,
+  createClient,
+  listClients,
+  deleteClient,
+]

@@ -1,0 +1,317 @@
+/** Hosted MCP servers: from a draft to calls by both generations of client, and back to an older version. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  aServer,
+  callTool,
+  type Hosted,
+  legacy,
+  modern,
+  NOTES,
+  ok,
+  rpc,
+  scopesOf,
+  serversOf,
+  tokenFor,
+} from '../support/mcp.ts'
+import { aRoom, asSuperuser, call, type Room, unique } from '../support/tenants.ts'
+
+const FLOW = (name: string, task: string) =>
+  `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
+
+async function aFlow(room: Room, name: string, task: string): Promise<void> {
+  const as = room.operator
+  const body = { workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }
+  await ok(call('POST', '/v1/services/configure', { as, body }))
+  const { id } = await ok(
+    call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
+  )
+  await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
+}
+
+const listed = async (hosted: Hosted, ...tools: string[]) => {
+  const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
+  return reply.body.result.tools as { name: string }[]
+}
+
+test('created, curated, published, called: a collection and a flow, by REST and by both generations', async () => {
+  const room = await aRoom()
+  await aFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
+  const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
+  const source = `export default ({ n = 1 }: { n?: number }) => {
+    if (n < 0) throw new Error('n is negative')
+    return { twice: n * 2 }
+  }`
+  await ok(
+    call('POST', '/v1/functions', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, name: 'double', source },
+    }),
+  )
+  const hosted = await aServer(room, 'notes', {
+    'functions:double:invoke': { enabled: true },
+    ...NOTES,
+    ...flow,
+    'events:stream:publish': { enabled: true },
+  })
+  const tools = [
+    'double',
+    'event_publish',
+    'greet',
+    'notes_create',
+    'notes_delete',
+    'notes_get',
+    'notes_list',
+    'notes_update',
+  ]
+  const as = await tokenFor(hosted, scopesOf(hosted, ...tools))
+  for (const connect of [legacy, modern] as const) {
+    await connect(hosted.url, as, async (client) => {
+      const list = await client.listTools()
+      expect(list.tools.map(({ name }) => name)).toEqual(tools)
+      const use = async (name: string, args: Record<string, unknown>) => {
+        const { structuredContent, isError } = await client.callTool({ name, arguments: args })
+        expect(isError ?? false).toBe(false)
+        return structuredContent as Record<string, unknown>
+      }
+      const made = await use('notes_create', { document: { by: connect.name } })
+      expect(made).toMatchObject({ by: connect.name, _version: 1 })
+      const { id } = made as { id: string }
+      expect(await use('notes_update', { id, document: { more: 1 } })).toMatchObject({ _version: 2, more: 1 })
+      expect(await use('notes_get', { id })).toMatchObject({ by: connect.name, more: 1 })
+      expect(await use('notes_delete', { id })).toEqual({ id, deleted: true })
+      expect(await use('notes_list', {})).toMatchObject({
+        page: { has_more: false },
+        data: [{ text: 'hello' }],
+      })
+      expect(await use('double', { input: { n: 21 } })).toEqual({ twice: 42 })
+      const threw = await client.callTool({ name: 'double', arguments: { input: { n: -1 } } })
+      expect(threw).toMatchObject({ isError: true, content: [{ text: 'function_error: n is negative' }] })
+      expect(await use('greet', { input: { who: 'you' } })).toMatchObject({
+        status: 'completed',
+        output: { hello: 'you' },
+      })
+      expect(await use('event_publish', { topic: 'a.b', data: 1 })).toMatchObject({ topic: 'a.b' })
+    })
+  }
+  const body = { tool: 'notes_list', arguments: {} }
+  const byRest = await ok(call('POST', `${hosted.base}/call`, { as: room.operator, body }))
+  expect(byRest).toMatchObject({ is_error: false, structured_content: { data: [{ text: 'hello' }] } })
+})
+
+test('a flow that takes long goes on; one that fails is an error of the tool; neither shows a workflow id', async () => {
+  const room = await aRoom()
+  await aFlow(room, 'slow', '{ wait: { seconds: 90 } }')
+  await aFlow(room, 'bad', "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }")
+  const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
+  const hosted = await aServer(room, 'flows', tools)
+  const as = await tokenFor(hosted, scopesOf(hosted, 'run_slow', 'run_bad'))
+  const [slow, bad] = await Promise.all([
+    callTool(hosted.path, as, 'run_slow'),
+    callTool(hosted.path, as, 'run_bad', { input: {} }),
+  ])
+  const { run, status } = slow.body.result.structuredContent
+  expect([status, slow.body.result.isError]).toEqual(['running', false])
+  const execution = await ok(call('GET', `${room.flows}/executions/${run}`, { as: room.operator }))
+  expect(['pending', 'running', 'waiting']).toContain(execution.status)
+  expect(execution.started_by).toBe('tenon-operator')
+  expect(bad.body.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })
+  expect(JSON.stringify([slow.body, bad.body])).not.toContain(room.tenantId)
+}, 60_000)
+
+describe('curation', () => {
+  let hosted: Hosted
+  beforeAll(async () => {
+    hosted = await aServer(await aRoom(), 'curated')
+  })
+
+  test('offers what there is, each with closed arguments and honest annotations', async () => {
+    const room = await aRoom()
+    const hosted = await aServer(room, 'c')
+    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    const names = data.map(({ name }: { name: string }) => name)
+    expect(names).toEqual([
+      ...['list', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
+      'run_f',
+      'event_publish',
+    ])
+    for (const { risk, annotations, input_schema } of data) {
+      expect(annotations.readOnlyHint).toBe(risk === 'read')
+      expect(input_schema.additionalProperties).toBe(false)
+      expect(Object.keys(input_schema.properties)).not.toContain('ws')
+    }
+  })
+
+  test.each([
+    ['no candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
+    ['65 letters', { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } }, 'at most 64'],
+    ['a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
+    ['a look-alike', { 'collections:notes:get': { enabled: true, name: 'nоtes' } }, 'takes letters'],
+    ['a reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
+    [
+      'names that differ in case',
+      { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
+      'two tools named',
+    ],
+    ['zero width', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
+    ['bidi', { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } }, 'U+202E'],
+    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
+    ['a control', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    [
+      'a write as a read',
+      { 'collections:notes:delete': { enabled: true, annotations: { readOnlyHint: true } } },
+      'safer than it is',
+    ],
+    [
+      'a destruction denied',
+      { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
+      'safer than it is',
+    ],
+  ])('refuses %s, and keeps the draft as it was', async (_what, tools, words) => {
+    const as = hosted.room.operator
+    const { status, body } = await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
+    expect([status, body.code]).toEqual([400, 'validation_failed'])
+    expect(body.detail).toContain(words)
+    expect((await ok(call('GET', hosted.base, { as }))).curation.tools).toEqual(NOTES)
+  })
+
+  test('stricter annotations, other names and shared scopes are taken', async () => {
+    const hosted = await aServer(await aRoom(), 'strict', {
+      'collections:notes:get': {
+        enabled: true,
+        name: 'look',
+        scope: 'read',
+        annotations: { readOnlyHint: false, destructiveHint: true },
+      },
+      'collections:notes:list': { enabled: true, scope: 'read' },
+      'collections:notes:delete': { enabled: false },
+    })
+    const tools = await listed(hosted, 'read')
+    expect(tools.map(({ name }) => name)).toEqual(['look', 'notes_list'])
+    expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: false, destructiveHint: true } })
+  })
+})
+
+describe('versions', () => {
+  test('a draft is seen by nobody; publishing says what changed; the way back is byte-equal', async () => {
+    const hosted = await aServer(await aRoom(), 'v')
+    const as = hosted.room.operator
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list', 'notes_get', 'notes_create'))
+    const list = async () => JSON.stringify((await rpc(hosted.path, token, 'tools/list')).body)
+    const first = await list()
+    const { 'collections:notes:create': _gone, ...rest } = NOTES
+    const tools = { ...rest, 'collections:notes:get': { enabled: true, title: 'Look' } }
+    await ok(call('PUT', `${hosted.base}/curation`, { as, body: { tools } }))
+    await ok(call('PATCH', hosted.base, { as, body: { name: 'Renamed' } }))
+    expect(await list()).toBe(first)
+    const second = await ok(call('POST', `${hosted.base}/publish`, { as, body: {} }))
+    expect(second).toMatchObject({
+      version: 2,
+      state: 'active',
+      diff: { added: [], removed: ['notes_create'], changed: [{ name: 'notes_get', fields: ['title'] }] },
+    })
+    expect(await list()).not.toBe(first)
+    expect((await callTool(hosted.path, token, 'notes_create', { document: {} })).body.error.code).toBe(
+      -32_602,
+    )
+    const back = await ok(call('POST', `${hosted.base}/versions/1/activate`, { as, body: {} }))
+    expect(back).toMatchObject({ version: 1, active: true })
+    expect(await list()).toBe(first)
+    const { data } = await ok(call('GET', `${hosted.base}/versions`, { as }))
+    expect(
+      data.map(({ version, active }: { version: number; active: boolean }) => [version, active]),
+    ).toEqual([
+      [1, true],
+      [2, false],
+    ])
+    expect(new Set(data.map(({ hash }: { hash: string }) => hash)).size).toBe(2)
+    expect((await call('POST', `${hosted.base}/versions/9/activate`, { as, body: {} })).status).toBe(404)
+  })
+
+  test('equal drafts have equal hashes; two publications at once never share a number', async () => {
+    const hosted = await aServer(await aRoom(), 'twice')
+    const as = hosted.room.operator
+    const replies = await Promise.all(
+      [1, 2, 3].map(() => call('POST', `${hosted.base}/publish`, { as, body: {} })),
+    )
+    const done = replies.filter(({ status }) => status === 201).map(({ body }) => body)
+    expect(replies.every(({ status }) => status === 201 || status === 409)).toBe(true)
+    expect(new Set(done.map(({ version }) => version)).size).toBe(done.length)
+    expect(new Set(done.map(({ hash }) => hash)).size).toBe(1)
+  })
+
+  test('what a tool was made of may vanish: the draft cannot be published, the version still answers', async () => {
+    const room = await aRoom()
+    await aFlow(room, 'gone', '{ set: { a: 1 } }')
+    const hosted = await aServer(room, 'vanish', { 'flows:gone:run': { enabled: true } })
+    const token = await tokenFor(hosted, scopesOf(hosted, 'run_gone'))
+    await ok(call('DELETE', `${room.flows}/definitions/gone`, { as: room.operator }))
+    const again = await call('POST', `${hosted.base}/publish`, { as: room.operator, body: {} })
+    expect([again.status, again.body.code]).toEqual([400, 'validation_failed'])
+    const { body } = await callTool(hosted.path, token, 'run_gone')
+    expect(body.result).toMatchObject({
+      isError: true,
+      content: [{ text: 'not_found: There is no such flow.' }],
+    })
+  })
+
+  test('a version cannot be changed and a call cannot be taken back, not even by the platform itself', async () => {
+    const grants = await asSuperuser(
+      `select table_name, privilege_type from information_schema.table_privileges
+       where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
+         and grantee <> 'tenon_owner' and privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE') order by 1, 2`,
+    )
+    // A version goes with its whole server.
+    expect(grants).toEqual([{ table_name: 'mcp_server_versions', privilege_type: 'DELETE' }])
+  })
+})
+
+describe('life of a server', () => {
+  test('one a workspace; two created at once are still one', async () => {
+    const room = await aRoom()
+    const make = () =>
+      call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
+    const replies = await Promise.all([make(), make(), make()])
+    expect(replies.map(({ status }) => status).sort()).toEqual([201, 429, 429])
+    expect(replies.find(({ status }) => status === 429)?.body).toMatchObject({
+      code: 'quota_exceeded',
+      quota: 'mcp_servers',
+      limit: 1,
+      used: 1,
+    })
+  })
+
+  test('nothing answers before it is published, while it is suspended, and after it is gone', async () => {
+    const room = await aRoom()
+    const as = room.operator
+    const { path } = await ok(call('POST', serversOf(room), { as, body: { name: 'My Notes' } }))
+    expect(path).toBe(`${serversOf(room)}/my-notes/mcp`)
+    const metadata = () => call('GET', `/.well-known/oauth-protected-resource${path}`)
+    expect([(await rpc(path, {}, 'tools/list')).status, (await metadata()).status]).toEqual([404, 404])
+    const early = { tool: 'notes_list', arguments: {} }
+    expect((await call('POST', `${serversOf(room)}/my-notes/call`, { as, body: early })).status).toBe(409)
+    await ok(call('DELETE', `${serversOf(room)}/my-notes`, { as }))
+
+    const hosted = await aServer(room, 'life')
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+    const ask = async () => (await callTool(hosted.path, token, 'notes_list')).status
+    expect(await ask()).toBe(200)
+    await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
+    expect(await ask()).toBe(404)
+    await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
+    expect(await ask()).toBe(200)
+    await ok(call('DELETE', hosted.base, { as }))
+    expect(await ask()).toBe(404)
+    // The same address again is another server: the token was not for it.
+    await aServer(room, 'life')
+    expect(await ask()).toBe(401)
+  })
+
+  test('a suspended tenant has no servers', async () => {
+    const hosted = await aServer(await aRoom(), 'rest')
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [hosted.room.tenantId])
+    expect((await callTool(hosted.path, token, 'notes_list')).status).toBe(404)
+  })
+})
