@@ -85,7 +85,10 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   const tools = { 'collections:bench:get': { enabled: true } }
   await admin.call('PUT', `${base}/bench/curation`, { tools })
   await admin.post(`${base}/bench/publish`, {})
-  const token = await fetchToken(url, clientId, clientSecret, { resource: `${url}${path}` })
+  const token = await fetchToken(url, clientId, clientSecret, {
+    resource: `${url}${path}`,
+    scope: 'mcp:bench:bench_get',
+  })
   return { path, token, apikey, id }
 }
 

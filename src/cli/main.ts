@@ -88,9 +88,6 @@ flows
   .option(...workspaceOption)
   .action(verb(flow.watch))
 
-collectionVerbs(program)
-eventVerbs(program)
-workspaceVerbs(program)
 const servers = program.command('mcp').description('hosted MCP servers')
 servers
   .command('publish <server>')
@@ -110,6 +107,9 @@ servers
   .option(...workspaceOption)
   .option('--scope <scopes>', 'space-separated; default: what only reads')
   .action(verb(mcp.token))
+collectionVerbs(program)
+eventVerbs(program)
+workspaceVerbs(program)
 
 program
   .command('reference', { hidden: true })

@@ -88,11 +88,19 @@ export async function token(
   const { path, slug } = await client.get<Server>(`${base}/${server}`)
   const resource = `${client.url}${path}`
   const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
-  const scope = options.scope === undefined ? {} : { scope: options.scope }
-  const text = await fetchToken(client.url, id, secret, { resource, ...scope })
+  const scope = options.scope ?? (await reading(client, path))
+  const text = await fetchToken(client.url, id, secret, { resource, scope })
   process.stdout.write(`${text}\n`)
   process.stderr.write(`${configuration(slug, resource, text)}\n`)
   return 0
+}
+
+/** What only reads, as the server's own metadata say (RFC 9728). */
+async function reading(client: ApiClient, path: string): Promise<string> {
+  const metadata = await client.get<{ scopes_supported: string[] }>(
+    `/.well-known/oauth-protected-resource${path}`,
+  )
+  return metadata.scopes_supported.join(' ')
 }
 
 /** The form that most agents read. */

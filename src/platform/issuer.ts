@@ -91,7 +91,8 @@ function forApi(audience: string, client: Client) {
 
 interface Grantable {
   readonly scopes: readonly string[]
-  readonly baseline: readonly string[]
+  /** What is given where no scope is asked for. */
+  readonly unasked: readonly string[]
 }
 
 /** @throws InvalidTarget, with the same words for what is not there, not published, or not the client's */
@@ -102,17 +103,22 @@ async function granted(hosted: HostedServers, resource: string, client: Client):
   if (client.clientId !== OPERATOR_CLIENT && agent?.serverId !== server.id) throw new errors.InvalidTarget()
   const allowed = agent?.scopes ?? server.scopes
   const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
-  const baseline = within(server.baseline)
-  return { scopes: within(server.scopes), baseline: baseline.length > 0 ? baseline : within(server.scopes) }
+  const scopes = within(server.scopes)
+  if (agent === undefined) return { scopes, unasked: [] }
+  const reading = within(server.baseline)
+  return { scopes, unasked: reading.length > 0 ? reading : scopes }
 }
 
-/** Without `scope` the default is what only reads (RFC 6749 §3.3); what is unknown is not granted. */
-function forServer(context: KoaContextWithOIDC, resource: string, { scopes, baseline }: Grantable) {
+/**
+ * Without `scope` an agent gets what only reads (RFC 6749 §3.3); the operator's client, to which all is open, gets
+ * nothing that it does not name. What is unknown is not granted.
+ */
+function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unasked }: Grantable) {
   const { params } = context.oidc
   if (params === undefined) throw new errors.InvalidRequest('no parameters')
-  params['scope'] ??= baseline.join(' ')
-  const asked = String(params['scope']).split(' ')
-  if (!asked.some((scope) => scopes.includes(scope))) {
+  if (params['scope'] === undefined && unasked.length > 0) params['scope'] = unasked.join(' ')
+  const asked = params['scope'] === undefined ? [] : String(params['scope']).split(' ')
+  if (asked.length > 0 && !asked.some((scope) => scopes.includes(scope))) {
     throw new errors.InvalidScope('none of the requested scopes can be granted', asked.join(' '))
   }
   return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)

@@ -21,13 +21,20 @@ const FLOW = (name: string, task: string) =>
 
 async function aFlow(room: Room, name: string, task: string): Promise<void> {
   const as = room.operator
-  const body = { workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }
-  await ok(call('POST', '/v1/services/configure', { as, body }))
   const { id } = await ok(
     call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
   )
   await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
+  await switchFlows(room, true)
 }
+
+const switchFlows = (room: Room, on: boolean) =>
+  ok(
+    call('POST', '/v1/services/configure', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, experimental: on ? ['mcp.flow_tools'] : [] },
+    }),
+  )
 
 const listed = async (hosted: Hosted, ...tools: string[]) => {
   const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
@@ -38,24 +45,12 @@ test('created, curated, published, called: a collection and a flow, by REST and 
   const room = await aRoom()
   await aFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
   const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
-  const source = `export default ({ n = 1 }: { n?: number }) => {
-    if (n < 0) throw new Error('n is negative')
-    return { twice: n * 2 }
-  }`
-  await ok(
-    call('POST', '/v1/functions', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, name: 'double', source },
-    }),
-  )
   const hosted = await aServer(room, 'notes', {
-    'functions:double:invoke': { enabled: true },
     ...NOTES,
     ...flow,
     'events:stream:publish': { enabled: true },
   })
   const tools = [
-    'double',
     'event_publish',
     'greet',
     'notes_create',
@@ -84,9 +79,6 @@ test('created, curated, published, called: a collection and a flow, by REST and 
         page: { has_more: false },
         data: [{ text: 'hello' }],
       })
-      expect(await use('double', { input: { n: 21 } })).toEqual({ twice: 42 })
-      const threw = await client.callTool({ name: 'double', arguments: { input: { n: -1 } } })
-      expect(threw).toMatchObject({ isError: true, content: [{ text: 'function_error: n is negative' }] })
       expect(await use('greet', { input: { who: 'you' } })).toMatchObject({
         status: 'completed',
         output: { hello: 'you' },
@@ -129,10 +121,13 @@ describe('curation', () => {
     const room = await aRoom()
     const hosted = await aServer(room, 'c')
     await aFlow(room, 'f', '{ set: { a: 1 } }')
+    const body = { workspace_id: room.workspaceId, name: 'double', source: 'export default (n) => n * 2' }
+    await ok(call('POST', '/v1/functions', { as: room.operator, body }))
     const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
     const names = data.map(({ name }: { name: string }) => name)
     expect(names).toEqual([
-      ...['list', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
+      ...['list', 'query', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
+      'call_double',
       'run_f',
       'event_publish',
     ])
@@ -267,7 +262,89 @@ describe('versions', () => {
   })
 })
 
+describe('sources', () => {
+  test('a function, a declared collection, and a query are tools like others', async () => {
+    const room = await aRoom()
+    const as = room.operator
+    const at = { workspace_id: room.workspaceId }
+    const source = 'export default (n) => { if (n < 0) throw new Error("below"); return n * 2 }'
+    await ok(call('POST', '/v1/functions', { as, body: { ...at, name: 'double', source } }))
+    const schema = { type: 'object', properties: { n: { type: 'integer' } } }
+    const declared = { ...at, collection: 'declared', store: 'relational', schema, mode: 'enforce' }
+    await ok(call('POST', '/v1/schemas', { as, body: declared }))
+    const hosted = await aServer(room, 'sources', {
+      call_double: { enabled: true },
+      declared_create: { enabled: true },
+      'collections:declared:query': { enabled: true },
+    })
+    const { curation } = await ok(call('GET', hosted.base, { as }))
+    expect(Object.keys(curation.tools).sort()).toEqual([
+      'collections:declared:create',
+      'collections:declared:query',
+      'functions:double:invoke',
+    ])
+    const token = await tokenFor(hosted, scopesOf(hosted, 'call_double', 'declared_create', 'declared_query'))
+    const use = async (tool: string, args: unknown) =>
+      (await callTool(hosted.path, token, tool, args)).body.result
+    expect(await use('call_double', { input: 21 })).toMatchObject({
+      isError: false,
+      content: [{ text: '42' }],
+    })
+    expect(await use('call_double', { input: -1 })).toMatchObject({ isError: true })
+    expect(await use('declared_create', { document: { n: 'x' } })).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('schema_violation') }],
+    })
+    for (const n of [1, 2, 3]) await use('declared_create', { document: { n } })
+    expect(await use('declared_query', { filter: { n: { gte: 2 } }, sort: { n: -1 } })).toMatchObject({
+      structuredContent: { data: [{ n: 3 }, { n: 2 }] },
+    })
+  })
+
+  test('flows are no tools until they are switched on, and none when they are switched off again', async () => {
+    const room = await aRoom()
+    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    const hosted = await aServer(room, 'switch', { 'flows:f:run': { enabled: true } })
+    const token = await tokenFor(hosted, scopesOf(hosted, 'run_f'))
+    expect((await callTool(hosted.path, token, 'run_f')).body.result.isError).toBe(false)
+    await switchFlows(room, false)
+    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    expect(data.map(({ name }: { name: string }) => name)).not.toContain('run_f')
+    expect((await callTool(hosted.path, token, 'run_f')).body.result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('feature_not_enabled') }],
+    })
+  })
+})
+
 describe('life of a server', () => {
+  test('more where the quota says so', async () => {
+    const room = await aRoom()
+    const set = (limit: number) =>
+      call('PUT', '/v1/quotas', {
+        as: room.operator,
+        body: { workspace_id: room.workspaceId, limits: { mcp_servers: limit } },
+      })
+    const make = async () =>
+      (
+        await call('POST', serversOf(room), {
+          as: room.operator,
+          body: { name: unique('S'), slug: unique('s') },
+        })
+      ).status
+    const read = async () =>
+      (await ok(call('GET', `/v1/quotas?workspace_id=${room.workspaceId}`, { as: room.operator }))).quotas
+        .mcp_servers
+    expect(await read()).toEqual({ limit: 1, used: 0, remaining: 1 })
+    expect([await make(), await make()]).toEqual([201, 429])
+    expect((await ok(set(2))).quotas.mcp_servers).toEqual({ limit: 2, used: 1, remaining: 1 })
+    expect([await make(), await make()]).toEqual([201, 429])
+    expect((await ok(set(-1))).quotas.mcp_servers).toEqual({ limit: -1, used: 2, remaining: null })
+    expect([await make(), await make()]).toEqual([201, 201])
+    await ok(set(0))
+    expect(await make()).toBe(429)
+  })
+
   test('one a workspace; two created at once are still one', async () => {
     const room = await aRoom()
     const make = () =>

@@ -236,6 +236,7 @@ export async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  await furnishMcp(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
     as: room.service,

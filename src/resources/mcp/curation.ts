@@ -54,9 +54,11 @@ export const curate = inWorkspace({
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
   run: async (scope, { server, tools }) => {
     const { id } = await findServer(scope, server)
-    drafted(tools, await candidatesOf(scope))
+    const candidates = await candidatesOf(scope)
+    const kept = keyed(tools, candidates)
+    drafted(kept, candidates)
     const row = await scope.row<Static<typeof McpServer>>(sql`
-      update mcp_servers set curation = ${JSON.stringify(tools)}::jsonb, updated_at = now(),
+      update mcp_servers set curation = ${JSON.stringify(kept)}::jsonb, updated_at = now(),
         state = case when state = 'created' then 'curated' else state end
       where id = ${id} returning ${SERVER_COLUMNS}`)
     if (row === undefined) throw notFound('MCP server')
@@ -64,11 +66,23 @@ export const curate = inWorkspace({
   },
 })
 
+type Choices = Readonly<Record<string, Choice>>
+
+/** A candidate may be called by its name as well, where that names one alone; it is kept under what identifies it. */
+function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
+  const keyOf = (given: string): string => {
+    const named = candidates.filter(({ candidate, name }) => candidate === given || name === given)
+    const [only] = named.length === 1 ? named : []
+    return only === undefined || Object.hasOwn(choices, only.candidate) ? given : only.candidate
+  }
+  return Object.fromEntries(Object.entries(choices).map(([given, choice]) => [keyOf(given), choice]))
+}
+
 /**
  * The tools that a curation makes of the candidates there are, ordered by name.
  * @throws Problem `validation_failed` with every fault: unknown candidates, names, texts, weakened annotations
  */
-export function drafted(choices: Readonly<Record<string, Choice>>, candidates: readonly Candidate[]): Tool[] {
+export function drafted(choices: Choices, candidates: readonly Candidate[]): Tool[] {
   const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
   const faults: (InputError | undefined)[] = []
   const tools: Tool[] = []

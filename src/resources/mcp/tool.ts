@@ -38,10 +38,11 @@ export interface Tool extends Omit<Candidate, 'candidate' | 'risk'> {
   readonly reads: boolean
 }
 
-/** The schema of a tool's arguments: the operation's input without what is fixed, closed. */
+/** The schema of a tool's arguments: the operation's input without what is fixed or in the form of URLs, closed. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
+  const { headers, rest } = operation.http
   const chosen = ([name]: [string, unknown]) =>
-    !Object.hasOwn(fixed, name) && operation.http.headers?.[name] !== 'prefer'
+    !Object.hasOwn(fixed, name) && headers?.[name] !== 'prefer' && name !== rest
   const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(chosen))
   const required = (operation.input.required ?? []).filter((name) => Object.hasOwn(properties, name))
   const schema = { type: 'object', properties, required, additionalProperties: false }

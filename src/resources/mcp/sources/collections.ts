@@ -1,4 +1,4 @@
-/** Tools over collections: five for each one that holds a document. */
+/** Tools over collections: six for each one that is declared or holds a document. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
@@ -9,6 +9,7 @@ import {
   deleteDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
 } from '../../collections/operations.ts'
 import { digest } from '../canonical.ts'
@@ -22,7 +23,7 @@ const DOCUMENT: JsonSchema = {
 }
 const PAGE: JsonSchema = {
   type: 'object',
-  properties: { data: { type: 'array', items: DOCUMENT }, page: { type: 'object' } },
+  properties: { data: { type: 'array', items: { type: 'object' } }, page: { type: 'object' } },
   required: ['data', 'page'],
 }
 const GONE: JsonSchema = {
@@ -44,6 +45,13 @@ const VERBS: Readonly<Record<string, Verb>> = {
   list: {
     operation: listDocuments,
     title: (name) => `List the documents of ${name}, oldest first`,
+    output: PAGE,
+    reads: true,
+    idempotent: true,
+  },
+  query: {
+    operation: queryDocuments,
+    title: (name) => `Query the documents of ${name} with a filter in JSON`,
     output: PAGE,
     reads: true,
     idempotent: true,
@@ -81,7 +89,7 @@ export const collections: Source = {
   },
 }
 
-/** One step of the index a name, however many documents each has. */
+/** Of the undeclared ones, one step of the index a name, however many documents each has. */
 async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
   const rows = await scope.asService().rows<{ collection: string }>(sql`
     with recursive name as (

@@ -1,10 +1,10 @@
-/** Tools over functions: one calls the version that is deployed at that moment. */
+/** Tools over deployed functions: one invokes the active version. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import { invokeFunction } from '../../functions/invoke.ts'
 import { digest } from '../canonical.ts'
-import { type Candidate, toolName } from '../tool.ts'
+import { argumentsOf, type Candidate, toolName } from '../tool.ts'
 import type { Source } from './source.ts'
 
 interface FunctionRow {
@@ -23,23 +23,18 @@ export const functions: Source = {
   },
 }
 
-/** What a function does, nobody but its author knows: the annotations assume the worst. */
 function candidate({ id, name: called }: FunctionRow): Candidate {
-  const name = toolName(called, LIMITS.mcpToolNameCharsMax, digest)
+  const fixed = { id }
+  const name = toolName(`call_${called}`, LIMITS.mcpToolNameCharsMax, digest)
   return {
     candidate: `functions:${called}:invoke`,
     name,
     title: `Call the function ${called}`,
-    description: `Calls the function ${called} with \`input\` and answers what it returns.`,
-    input_schema: {
-      type: 'object',
-      properties: { input: { type: 'object', description: 'What the function is called with.' } },
-      required: [],
-      additionalProperties: false,
-    },
+    description: `Calls the function ${called} with an input and gives what it returns.`,
+    input_schema: argumentsOf(invokeFunction, fixed),
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
     scope: name,
     risk: 'write',
-    binding: { source: 'functions', operation: invokeFunction.name, fixed: { id } },
+    binding: { source: 'functions', operation: invokeFunction.name, fixed },
   }
 }
