@@ -1,8 +1,12 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
 import { smoke } from './smoke.ts'
+import { surfaceObjects } from './surface-objects.ts'
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke }
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
+  smoke,
+  'surface-objects': surfaceObjects,
+}
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined

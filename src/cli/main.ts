@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { createKey, createTenant } from './admin.ts'
 import * as flow from './flow.ts'
+import { getObject, putObject } from './object.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
@@ -94,6 +95,13 @@ flows
   .command('watch <execution>')
   .option(...workspaceOption)
   .action(verb(flow.watch))
+
+const objects = program.command('object').description('objects, as the workspace of TENON_SERVICE_KEY')
+objects
+  .command('put <bucket/key> <file>')
+  .option('--type <media type>', 'content type', 'application/octet-stream')
+  .action(verb(putObject))
+objects.command('get <bucket/key> [file]').action(verb(getObject))
 
 program
   .command('reference', { hidden: true })

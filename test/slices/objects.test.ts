@@ -1,8 +1,12 @@
 /** Objects through the API: bytes in are bytes out, under the workspace's own identity at the store. */
 
+import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 
@@ -364,3 +368,30 @@ describe('through the other doors', () => {
     expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no tool')
   })
 })
+
+test('`tenon object put` and `get`: a file there and back', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
+  const env = {
+    ...process.env,
+    TENON_URL: inject('tenon').url,
+    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_CALLER_CWD: dir,
+  }
+  const tenon = (...args: string[]) =>
+    promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'object', ...args], { env })
+  try {
+    const body = randomBytes(300_000)
+    await writeFile(join(dir, 'in'), body)
+    const place = `${room.bucket}/from cli/ü`
+    const put = await tenon('put', place, 'in', '--type', 'image/png')
+    expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
+    await tenon('get', place, 'out')
+    expect(sha256(await readFile(join(dir, 'out')))).toBe(sha256(body))
+    await expect(tenon('get', `${other.bucket}/x`)).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('AccessDenied'),
+    })
+  } finally {
+    await rm(dir, { recursive: true })
+  }
+}, 60_000)
