@@ -1,33 +1,15 @@
 /** Objects through the API against the bare S3 SDK at the same store, in one run. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import type { Running } from '../test/support/start.ts'
 import { interleaved, print } from './measure.ts'
 
 const SIZES = [
   { name: '4 KB', bytes: 4_096, rounds: 300 },
   { name: '8 MB', bytes: 8_388_608, rounds: 20 },
 ] as const
-
-/** Starts a platform of its own; takes about half a minute. */
-export async function surfaceObjects(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  try {
-    const started = await startPlatform(dir, { lasting: true })
-    try {
-      await objects(started.running)
-    } finally {
-      await started.stop()
-    }
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
-}
 
 /** PUT and GET of each size, one at a time, turn by turn. */
 export async function objects(running: Running): Promise<void> {

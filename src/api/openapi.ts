@@ -49,7 +49,9 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [status]: { description: 'Done', ...content(operation) },
+      ...Object.fromEntries(
+        [status, ...(http.also ?? [])].map((code) => [code, { description: 'Done', ...content(operation) }]),
+      ),
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),

@@ -134,9 +134,10 @@ describe('there and back', () => {
     const path = pathOf('large')
     const before = await residentBytes()
     let peak = before
-    const watch = setInterval(async () => {
+    const look = async () => {
       peak = Math.max(peak, await residentBytes())
-    }, 20)
+    }
+    const watch = setInterval(() => void look(), 20)
     // Held, the two would be 200 MiB; what is seen is chunks that wait for the garbage collector.
     const puts = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
     expect(puts.map(({ status }) => status)).toEqual([201, 201])
