@@ -1,13 +1,12 @@
 /** Start-up cold and warm, one request, one flow: each against a baseline of the same run. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
-import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import { type Running, type Started, startPlatform } from '../test/support/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
+import { aRoom, sender } from './room.ts'
 
 const ROUNDS = 400
 const FLOW_ROUNDS = 30
@@ -42,31 +41,9 @@ async function timed(start: () => Promise<Started>): Promise<{ started: Started;
   return { started: await start(), ms: performance.now() - startedMs }
 }
 
-interface Room {
-  readonly admin: ApiClient
-  readonly workspaceId: string
-  readonly apikey: string
-}
-
-async function aRoom({ url, clientId, clientSecret }: Running): Promise<Room> {
-  const admin = new ApiClient(url, {
-    authorization: `Bearer ${await fetchToken(url, clientId, clientSecret)}`,
-  })
-  const slug = `bench-${Date.now()}`
-  const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
-  const body = { tenant_id: tenant.id, name: 'Bench', slug }
-  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', body, 30)
-  const { key } = await admin.post<{ key: string }>('/v1/api-keys', {
-    workspace_id,
-    kind: 'service',
-    name: 'bench',
-  })
-  return { admin, workspaceId: workspace_id, apikey: key }
-}
-
 async function requests(running: Running): Promise<void> {
   const { apikey } = await aRoom(running)
-  const send = sender(running.url, apikey)
+  const send = sender(running.url, apikey, LANES)
   const made = JSON.parse(await send('POST', '/v1/collections/bench/documents', '{"n":1}')) as { id: string }
   const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
   const one = `/v1/collections/bench/documents/${made.id}`
@@ -91,32 +68,6 @@ async function requests(running: Running): Promise<void> {
     print(name, rate, rate / health)
   }
   await pool.end()
-}
-
-/** Keep-alive and little else: the generator shares the cores with what it measures. */
-function sender(
-  url: string,
-  apikey: string,
-): (method: string, path: string, body?: string) => Promise<string> {
-  const agent = new Agent({ keepAlive: true, maxSockets: LANES })
-  const { hostname, port } = new URL(url)
-  return (method, path, body) =>
-    new Promise((resolve, reject) => {
-      const headers = { apikey, ...(body !== undefined && { 'content-type': 'application/json' }) }
-      const sent = request({ agent, hostname, port, method, path, headers }, (response) => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-        })
-        response.on('end', () =>
-          response.statusCode === 200 || response.statusCode === 201
-            ? resolve(text)
-            : reject(new Error(text)),
-        )
-      })
-      sent.on('error', reject)
-      sent.end(body)
-    })
 }
 
 const flowOf = (name: string, tasks: readonly string[]) =>

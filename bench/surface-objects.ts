@@ -2,9 +2,9 @@
 
 import { Agent, request } from 'node:http'
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import type { Running } from '../test/support/start.ts'
 import { interleaved, print } from './measure.ts'
+import { aRoom } from './room.ts'
 
 const SIZES = [
   { name: '4 KB', bytes: 4_096, rounds: 300 },
@@ -13,9 +13,10 @@ const SIZES = [
 
 /** PUT and GET of each size, one at a time, turn by turn. */
 export async function objects(running: Running): Promise<void> {
-  const { bucket, apikey } = await aShelf(running)
+  const { admin, workspaceId, apikey } = await aRoom(running)
+  const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
   const s3 = rootClient(running)
-  const send = sender(running.url, apikey)
+  const send = byteSender(running.url, apikey)
   for (const { name, bytes, rounds } of SIZES) {
     const Body = Buffer.alloc(bytes, 'x')
     const path = `/v1/objects/${bucket}/api-${bytes}`
@@ -38,17 +39,6 @@ export async function objects(running: Running): Promise<void> {
   s3.destroy()
 }
 
-async function aShelf({ url, clientId, clientSecret }: Running): Promise<{ bucket: string; apikey: string }> {
-  const authorization = `Bearer ${await fetchToken(url, clientId, clientSecret)}`
-  const admin = new ApiClient(url, { authorization })
-  const slug = `bench-${Date.now()}`
-  const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
-  const body = { tenant_id: tenant.id, name: 'Bench', slug }
-  const { id, bucket } = await admin.post<{ id: string; bucket: string }>('/v1/workspaces', body, 30)
-  const key = { workspace_id: id, kind: 'service', name: 'bench' }
-  return { bucket, apikey: (await admin.post<{ key: string }>('/v1/api-keys', key)).key }
-}
-
 function rootClient({ env }: Running): S3Client {
   return new S3Client({
     endpoint: env['S3_ENDPOINT'] ?? '',
@@ -63,8 +53,11 @@ function rootClient({ env }: Running): S3Client {
   })
 }
 
-/** Keep-alive and little else: the generator shares the cores with what it measures. */
-function sender(url: string, apikey: string): (method: string, path: string, body?: Buffer) => Promise<void> {
+/** As the sender of room.ts, for bytes: a body is sent as it is, and a reply's is thrown away. */
+function byteSender(
+  url: string,
+  apikey: string,
+): (method: string, path: string, body?: Buffer) => Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const { hostname, port } = new URL(url)
   return (method, path, body) =>

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BINARIES, binary, SERVERS } from './binaries.mjs'
+import { BINARIES, binary, PROGRAMS } from './binaries.mjs'
 import { withLock } from './lock.mjs'
 import { PROJECT_DIR, say, step } from './project.mjs'
 
@@ -44,7 +44,7 @@ export async function installPackages() {
 
 /** Fetches the servers' programs meanwhile. What cannot be had is told by the stack, which knows if it is needed. */
 export async function fetchBinaries() {
-  const needed = SERVERS.filter((name) => !process.env[BINARIES[name].instead])
+  const needed = PROGRAMS.filter((name) => !process.env[BINARIES[name].instead])
   await Promise.allSettled(
     needed.map(async (name) => {
       /** @type {(title: string) => void} */

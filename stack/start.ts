@@ -3,6 +3,7 @@
 import { chmod, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { deno } from './deno.ts'
 import { isAlive, lockOwner, tryLock } from './lock.mjs'
 import { Ports } from './ports.ts'
 import { postgres } from './postgres.ts'
@@ -43,6 +44,8 @@ export interface Stack {
   readonly servers: readonly ServerInfo[]
   /** Settings for the platform's processes, credentials included. */
   readonly env: Readonly<Record<string, string>>
+  /** Why functions cannot be run, where they cannot. */
+  readonly withoutFunctions?: string
   readonly supervisor: Supervisor
   stop(): Promise<void>
 }
@@ -119,6 +122,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
     for (const server of started) await server.dispose?.()
     writeState(dir, { ports: ports.taken() })
   }
+  const functions = deno(options.env, options.signal)
   try {
     const shared = { ...options, dir, supervisor, ports, secrets: loadSecrets(dir) }
     await startServers(shared, started, options)
@@ -129,14 +133,16 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
   const servers = SERVERS.flatMap(({ name }) =>
     started.map(({ info }) => info).filter((info) => info.name === name),
   )
-  const env = Object.assign({}, ...started.map((server) => server.env)) as Record<string, string>
+  const { env: program, missing } = await functions
+  const env = Object.assign({}, program, ...started.map((server) => server.env)) as Record<string, string>
   writeState(dir, state({ startedAt: new Date().toISOString(), servers, env }))
   let stopped: Promise<void> | undefined
   const stopOnce = (): Promise<void> => {
     stopped ??= stop().then(release)
     return stopped
   }
-  return { dir, servers, env, supervisor, stop: stopOnce }
+  const without = missing !== undefined && { withoutFunctions: missing }
+  return { dir, servers, env, supervisor, stop: stopOnce, ...without }
 }
 
 type Shared = Omit<StartContext, 'progress' | 'signal'>

@@ -1,6 +1,6 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
-import type { Json, ProvisionInput, RunUpdate } from '../core/work.ts'
+import type { FunctionRunInput, Json, ProvisionInput, RunUpdate } from '../core/work.ts'
 
 export interface FunctionCall {
   readonly function: string
@@ -24,6 +24,8 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
+  /** Runs user code once; never attempted a second time. */
+  runFunction(input: FunctionRunInput): Promise<Json>
   /** Brings the projection of a run up to date; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

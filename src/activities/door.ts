@@ -54,7 +54,7 @@ function idsOf(info: Info, workflowId: string): IdSource {
   )
 }
 
-/** A client's mistake stays one however often it is tried; the rest is tried again. */
+/** A client's mistake stays one however often it is tried, and what is final is not asked again; the rest is. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
   if (error instanceof ApplicationFailure) return error
   const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
@@ -67,8 +67,8 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,
-    nonRetryable: problem.status < 500 && problem.status !== 429,
-    details: [failureOf(problem)],
+    nonRetryable: problem.row.final ?? (problem.status < 500 && problem.status !== 429),
+    details: [failureOf(problem), problem.members],
   })
 }
 

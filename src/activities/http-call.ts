@@ -11,12 +11,13 @@ const OURS = new Set(['host', 'connection', 'transfer-encoding', 'content-length
 
 /**
  * Sends the request once.
+ * @param allowed addresses that the workspace may reach although they are not public
  * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`; Problem where
  *   no answer came
  */
-export async function callHttp(egress: Egress, call: Fields): Promise<unknown> {
+export async function callHttp(egress: Egress, call: Fields, allowed: readonly string[]): Promise<unknown> {
   const outbound = toRequest(call)
-  const inbound = await egress.send(outbound)
+  const inbound = await egress.send(outbound, allowed)
   const last = call['redirect'] === true ? 399 : 299
   if (inbound.status < 200 || inbound.status > last) throw statusFailure(outbound, inbound)
   return toOutput(call['output'], outbound, inbound)

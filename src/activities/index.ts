@@ -10,9 +10,11 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
+import { egressAllowed } from '../resources/services.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { callHttp } from './http-call.ts'
+import { runFunction } from './run-function.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
@@ -31,7 +33,11 @@ export function createActivities(platform: Platform): Implementation {
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
     callFunction: async (call, request) => bounded(await callFunction(workspace(call, 'service'), request)),
-    callHttp: async (_call, request) => bounded(await callHttp(platform.egress, request.arguments)),
+    callHttp: async (call, request) => {
+      const allowed = await egressAllowed(workspace(call, 'workspace_admin'))
+      return bounded(await callHttp(platform.egress, request.arguments, allowed))
+    },
+    runFunction: (call, input) => runFunction(platform.functions, workspace(call, 'service'), input),
     recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
   }
 }

@@ -1,7 +1,9 @@
 /** The worker process: one worker per task queue, so that slow work of one kind cannot fill the slots of another. */
 
 import { readFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
+import { LIMITS } from '../core/limits.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
 import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
@@ -35,12 +37,18 @@ async function main(): Promise<void> {
     Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.flows }),
     Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.provisioning }),
     Worker.create({ ...shared, taskQueue: QUEUES.calls }),
+    Worker.create({
+      ...shared,
+      taskQueue: QUEUES.functions,
+      maxConcurrentActivityTaskExecutions: availableParallelism() * LIMITS.functionSlotsPerCore,
+    }),
   ])
   const stop = () => {
     for (const worker of workers) worker.shutdown()
   }
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)
+  platform.functions.warmUp()
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

@@ -32,7 +32,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: LIMITS.bodyBytesMax,
     requestTimeout: LIMITS.uploadTimeoutMs,
-    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false },
+    routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       send(error, request, reply as FastifyReply)
@@ -41,6 +41,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
+  app.decorateRequest('room', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   app.addHook('onRequest', async (request, reply) => {
@@ -48,6 +49,9 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     if (request.url.length > LIMITS.urlBytesMax) throw new Problem('uri_too_long')
   })
   app.addHook('onResponse', logLine)
+  app.addHook('onResponse', async (request, reply) => {
+    if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
+  })
   parsers(app)
   const mount = (into: FastifyInstance, streams: boolean) => {
     for (const operation of OPERATIONS.filter(({ http }) => (http.takes === 'bytes') === streams))
@@ -63,6 +67,16 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   await mountDocs(app)
   refuseOtherMethods(app)
   return app
+}
+
+/** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
+function querystringParser(text: string): Record<string, string | string[]> {
+  const query: Record<string, string | string[]> = Object.create(null)
+  for (const [name, value] of new URLSearchParams(text)) {
+    const before = query[name]
+    query[name] = before === undefined ? value : [before, value].flat()
+  }
+  return query
 }
 
 function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {

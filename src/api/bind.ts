@@ -33,17 +33,21 @@ function pathFields(operation: AnyOperation, params: Fields): Fields {
 }
 
 function queryFields(operation: AnyOperation, query: Fields): Fields {
+  const { rest } = operation.http
   const names = Object.keys(operation.input.properties).filter(
-    (name) => placeOf(name, operation.http) === 'query',
+    (name) => name !== rest && placeOf(name, operation.http) === 'query',
   )
   const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
   const fields: Fields = {}
+  const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
     const field = fieldOf.get(name)
-    if (field === undefined) throw unknownParameter(name, [...fieldOf.keys()])
-    fields[field] = typed(operation, field, value)
+    if (field !== undefined) fields[field] = typed(operation, field, value)
+    else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
+    else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
   }
+  if (rest !== undefined) fields[rest] = others
   return fields
 }
 

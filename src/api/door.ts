@@ -4,11 +4,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
-import type { AnyOperation } from '../core/operation.ts'
+import { type AnyOperation, replyOf } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Authenticator } from '../platform/auth.ts'
 import type { Platform } from '../platform/platform.ts'
+import { WorkspaceScope } from '../platform/scope.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
@@ -18,6 +20,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
+    /** Set when the request has come into a workspace: whose request it counts as. */
+    room: WorkspaceRef | undefined
   }
 }
 
@@ -50,8 +54,14 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (principal === undefined) throw new TypeError('a route without its door')
       const input = bind(operation, request)
       const scope = await platform.access.open(operation, principal, workspaceNamed(request))
+      if (scope instanceof WorkspaceScope) request.room = scope.ref
       const output = await operation.run(scope, operation.parse(input))
-      if (operation.http.reply === 'feed') return sendFeed(output as Feed, request, reply)
+      if (operation.http.reply === 'feed') {
+        // Counted as it opens: how long it goes on is no latency.
+        request.room = undefined
+        if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
+        return sendFeed(output as Feed, request, reply)
+      }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)
       return answer(operation, output, reply)
@@ -64,14 +74,18 @@ function workspaceNamed(request: FastifyRequest): string | undefined {
 }
 
 function answer(operation: AnyOperation, output: unknown, reply: FastifyReply): unknown {
-  const { status, location, etag } = operation.http
+  const { status, location, etag, replyBody, replyHeaders = {} } = operation.http
   reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
   if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
   const where = location?.(output)
   if (where !== undefined) reply.header('location', where)
   const tag = etag?.(output)
   if (tag !== undefined) reply.header('etag', tag)
-  return output
+  for (const [field, name] of Object.entries(replyHeaders))
+    reply.header(name, String((output as Record<string, unknown>)[field]))
+  if (replyBody === undefined) return output
+  // Any JSON value: a bare text or null would be sent as something else.
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(replyOf(operation, output)))
 }
 
 /** In tests each reply must fit its own schema: the OpenAPI document is then no promise but a fact. */

@@ -38,6 +38,7 @@ function describe(operation: AnyOperation): Json {
   const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
+  const done = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
   return {
     operationId: operation.name,
     summary: operation.summary,
@@ -49,9 +50,7 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      ...Object.fromEntries(
-        [status, ...(http.also ?? [])].map((code) => [code, { description: 'Done', ...content(operation) }]),
-      ),
+      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, done])),
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
@@ -61,10 +60,11 @@ function describe(operation: AnyOperation): Json {
   }
 }
 
-function content({ http, output }: AnyOperation): Json {
+function content(operation: AnyOperation): Json {
+  const { http } = operation
   if (http.method === 'HEAD') return {}
   if (http.reply === 'bytes') return { content: anyType }
-  return { content: http.reply === 'feed' ? eventStream : json(output) }
+  return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
 }
 
 /** What a conditional request or a range may be answered with (RFC 9110 §13, §14). */
@@ -83,12 +83,27 @@ const anyType: Json = { '*/*': {} }
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
 
+function replySchema({ output, http }: AnyOperation): unknown {
+  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
+}
+
+function replyHeaders({ output, http }: AnyOperation): Json {
+  const named = Object.entries(http.replyHeaders ?? {})
+  if (named.length === 0) return {}
+  return {
+    headers: Object.fromEntries(named.map(([field, name]) => [name, { schema: fieldsOf(output)[field] }])),
+  }
+}
+
+const fieldsOf = (output: unknown) => (output as { properties: Json }).properties
+
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
   const required: readonly string[] = operation.input.required ?? []
   return Object.entries(properties).flatMap(([field, schema]) => {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
+    if (field === operation.http.rest) return [restParameter(field, schema)]
     // The media type of a body stands with the body (OpenAPI 3.1, "Parameter Object").
     if (operation.http.headers?.[field] === 'content-type') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
@@ -98,6 +113,14 @@ function parameters(operation: AnyOperation): Json[] {
   })
 }
 
+/** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */
+function restParameter(name: string, { description }: { description?: string }): Json {
+  const text = { type: 'string' }
+  const value = { oneOf: [text, { type: 'array', items: text }] }
+  const schema = { type: 'object', additionalProperties: value }
+  return { name, in: 'query', required: false, style: 'form', explode: true, description, schema }
+}
+
 function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
@@ -105,7 +128,7 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = body !== '*' || bodyRequired(operation).length > 0
+  const required = bodyRequired(operation).length > 0
   return { required, content }
 }
 

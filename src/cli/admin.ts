@@ -1,6 +1,7 @@
 /** `tenon tenant create`, `tenon key create`. */
 
 import { need, operatorClient, readSettings } from './settings.ts'
+import { printJson } from './verb.ts'
 
 const WAIT_S = 30
 
@@ -8,8 +9,7 @@ const WAIT_S = 30
 export async function createTenant(options: { name: string; slug: string }): Promise<number> {
   const client = await operatorClient(await readSettings())
   const { name, slug } = options
-  print(await client.post('/v1/tenants', { name, slug }, WAIT_S))
-  return 0
+  return printJson(await client.post('/v1/tenants', { name, slug }, WAIT_S))
 }
 
 /** Prints the key with its text: the only time that it can be seen. */
@@ -21,10 +21,7 @@ export async function createKey(options: {
   const settings = await readSettings()
   const client = await operatorClient(settings)
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  print(await client.post('/v1/api-keys', { workspace_id, kind: options.kind, name: options.name }))
-  return 0
-}
-
-function print(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`)
+  return printJson(
+    await client.post('/v1/api-keys', { workspace_id, kind: options.kind, name: options.name }),
+  )
 }

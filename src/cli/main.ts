@@ -2,26 +2,18 @@
 
 import { Command } from 'commander'
 import { createKey, createTenant } from './admin.ts'
+import { collectionVerbs } from './collection.ts'
+import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
-import { getObject, putObject } from './object.ts'
+import { objectVerbs } from './object.ts'
 import { operatorToken, readSettings } from './settings.ts'
+import { verb } from './verb.ts'
+import { workspaceVerbs } from './workspace.ts'
 
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true'
 
 const program = new Command('tenon').description('One backend for many tenants.').showHelpAfterError()
-
-/** Runs a verb; what it throws is one line for a person, and exit code 1. */
-function verb<A extends unknown[]>(work: (...args: A) => Promise<number>): (...args: A) => Promise<void> {
-  return async (...args) => {
-    try {
-      process.exitCode = await work(...args)
-    } catch (error) {
-      process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-      process.exitCode = 1
-    }
-  }
-}
 
 program
   .command('up')
@@ -96,12 +88,10 @@ flows
   .option(...workspaceOption)
   .action(verb(flow.watch))
 
-const objects = program.command('object').description('objects, as the workspace of TENON_SERVICE_KEY')
-objects
-  .command('put <bucket/key> <file>')
-  .option('--type <media type>', 'content type', 'application/octet-stream')
-  .action(verb(putObject))
-objects.command('get <bucket/key> [file]').action(verb(getObject))
+collectionVerbs(program)
+eventVerbs(program)
+objectVerbs(program)
+workspaceVerbs(program)
 
 program
   .command('reference', { hidden: true })

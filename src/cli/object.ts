@@ -5,23 +5,24 @@ import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
+import type { Command } from 'commander'
 import { ApiError } from './client.ts'
 import { need, readSettings } from './settings.ts'
+import { printJson, verb } from './verb.ts'
 
 const at = (file: string) => resolve(process.env['TENON_CALLER_CWD'] ?? '.', file)
 
 /** Sends a file; prints what was stored as JSON. */
-export async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
+async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
   // A blob of a file is read while it is sent, and its length is known.
   const body = await openAsBlob(at(file))
   const headers = { 'content-type': options.type ?? 'application/octet-stream' }
   const response = await send(to, { method: 'PUT', headers, body })
-  process.stdout.write(`${JSON.stringify(await response.json(), null, 2)}\n`)
-  return 0
+  return printJson(await response.json())
 }
 
 /** Writes an object into a file, or on stdout where none is named. */
-export async function getObject(from: string, file: string | undefined): Promise<number> {
+async function getObject(from: string, file: string | undefined): Promise<number> {
   const { body } = await send(from, { method: 'GET' })
   const source = Readable.fromWeb(body as ReadableStream)
   if (file === undefined) await pipeline(source, process.stdout, { end: false })
@@ -42,4 +43,13 @@ async function send(place: string, request: RequestInit): Promise<Response> {
   })
   if (response.ok) return response
   throw new ApiError(response.status, (await response.json().catch(() => ({}))) as Record<string, unknown>)
+}
+
+export function objectVerbs(program: Command): void {
+  const object = program.command('object').description('objects, as the workspace of TENON_SERVICE_KEY')
+  object
+    .command('put <bucket/key> <file>')
+    .option('--type <media type>', 'content type', 'application/octet-stream')
+    .action(verb(putObject))
+  object.command('get <bucket/key> [file]').description('into a file, or on stdout').action(verb(getObject))
 }

@@ -48,3 +48,8 @@ export async function operatorClient(settings: Settings): Promise<ApiClient> {
   const authorization = `Bearer ${await operatorToken(settings)}`
   return new ApiClient(need(settings, 'TENON_URL'), { authorization })
 }
+
+/** A client with the rights of the workspace's service key. */
+export function serviceClient(settings: Settings): ApiClient {
+  return new ApiClient(need(settings, 'TENON_URL'), { apikey: need(settings, 'TENON_SERVICE_KEY') })
+}

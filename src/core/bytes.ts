@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { LIMITS } from './limits.ts'
-import type { AnyOperation } from './operation.ts'
+import { type AnyOperation, replyOf } from './operation.ts'
 import { Problem } from './problem.ts'
 
 /** A body on its way in. It can be read once; until it is, none of it has been taken from the client. */
@@ -58,7 +58,7 @@ export async function runWithJson<Scope>(
   args: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
   const output: unknown = await operation.run(scope, operation.parse(bytesIn(operation, args)))
-  return operation.http.reply === 'bytes' ? jsonOf(output as ByteReply) : output
+  return operation.http.reply === 'bytes' ? jsonOf(output as ByteReply) : replyOf(operation, output)
 }
 
 function bytesIn({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): Record<string, unknown> {

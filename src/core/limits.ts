@@ -5,6 +5,17 @@ export const LIMITS = {
   documentBytesMax: 262_144,
   documentDepthMax: 32,
   documentKeysMax: 1_000,
+  fieldNameBytesMax: 200,
+  pathDepthMax: 10,
+  filtersMax: 50,
+  filterDepthMax: 10,
+  filterValuesMax: 500,
+  likeWildcardsMax: 10,
+  orderKeysMax: 8,
+  selectFieldsMax: 100,
+  queryLimitMax: 1_000,
+  /** A cursor is sent back in a URL, beside the filters. */
+  cursorCharsMax: 4_096,
   faultsShownMax: 20,
   flowSourceBytesMax: 262_144,
   headerBytesMax: 16_384,
@@ -16,6 +27,8 @@ export const LIMITS = {
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
   poolWaitMs: 5_000,
+  /** On each connection. */
+  preparedStatementsMax: 300,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
@@ -30,6 +43,12 @@ export const LIMITS = {
   feedQueueBytesMax: 1_048_576,
   feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
+  meterFlushMs: 2_000,
+  /** The last bucket begins at 2^19.5 ms, twelve minutes. */
+  meterBuckets: 40,
+  metersKeptMax: 10_000,
+  analyticsPointsMax: 1_000,
+  analyticsWindowDaysMax: 90,
   objectBytesMax: 104_857_600,
   objectKeyBytesMax: 1_024,
   /** What the store takes as one name of its tree. */
@@ -42,4 +61,45 @@ export const LIMITS = {
   storeIdleMs: 60_000,
   storageIdentitiesCachedMax: 500,
   storageIdentityCacheMs: 60_000,
+  schemaBytesMax: 65_536,
+  schemaDepthMax: 32,
+  schemaNodesMax: 1_000,
+  /** Subschemas with every reference counted as often as it is followed. */
+  schemaExpandedMax: 5_000,
+  schemaEnumMax: 500,
+  schemasPerWorkspaceMax: 500,
+  tableColumnsMax: 200,
+  patternCharsMax: 200,
+  /** Values of a document times subschemas: below it, validation is not watched by a clock. */
+  validationUnwatchedSteps: 20_000,
+  matchedCharsMax: 1_000,
+  /** Of the process's one thread, for a document that is watched. */
+  validationMs: 200,
+  memoMs: 5_000,
+  memoBytesMax: 67_108_864,
+  updateAttemptsMax: 20,
+  functionSourceBytesMax: 262_144,
+  /** The compiled form, with its source map. */
+  functionCompiledBytesMax: 1_048_576,
+  functionCompileMs: 5_000,
+  functionInputBytesMax: 1_048_576,
+  functionResultBytesMax: 1_048_576,
+  functionTimeoutMs: { default: 10_000, max: 60_000 },
+  functionMemoryMb: { min: 64, default: 128, max: 512 },
+  /** What an empty process has resident already, most of it shared. */
+  functionMemoryBaseMb: 96,
+  functionMemoryPollMs: 25,
+  /** A process that nobody watches any more ends by this at the latest; more than 60 s, since it has threads. */
+  functionCpuSecondsMax: 120,
+  functionLogBytesMax: 65_536,
+  functionLogShownBytesMax: 8_192,
+  /** What a function may write past the console and its result before it is ended. */
+  functionNoiseBytesMax: 1_048_576,
+  functionMessageCharsMax: 2_000,
+  functionStartMs: 10_000,
+  /** How long a run waits for a place before it is refused. */
+  functionQueueMs: 20_000,
+  functionHeartbeatMs: 10_000,
+  functionSlotsPerCore: 4,
+  functionWarmProcesses: 2,
 } as const

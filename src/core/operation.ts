@@ -22,6 +22,8 @@ export interface HttpBinding<Output> {
   readonly takes?: 'bytes'
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
+  /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
+  readonly rest?: string
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240). */
   readonly headers?: Readonly<Record<string, BoundHeader>>
   /**
@@ -29,6 +31,10 @@ export interface HttpBinding<Output> {
    * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.
    */
   readonly reply?: 'feed' | 'bytes'
+  /** The output field that is the whole reply. Flows and tools are handed that field as well. */
+  readonly replyBody?: string
+  /** Output fields that go into headers of the reply, each with the header's name. */
+  readonly replyHeaders?: Readonly<Record<string, string>>
   /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
   readonly keyInQuery?: boolean
   /** 200 where absent. */
@@ -68,6 +74,8 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly summary: string
   readonly roles: readonly Role[]
   readonly stability?: Stability
+  /** Where absent, what GET and HEAD do. */
+  readonly reads?: boolean
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
@@ -85,10 +93,10 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
     throw new TypeError(`${spec.name}: roles of one domain, please`)
   return {
     stability: 'stable',
+    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     ...spec,
     reach,
     domain,
-    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     parse: parser(spec.input, spec.http),
   }
 }
@@ -135,6 +143,12 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
   const whole = place === 'body' && http.body === field
   const inside = whole ? pointer.slice(field.length + 1) : pointer
   return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
+}
+
+/** What a caller is handed of an output: all of it, or the one field that the binding names. */
+export function replyOf(operation: AnyOperation, output: unknown): unknown {
+  const { replyBody } = operation.http
+  return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
 }
 
 /** Where on the wire an input field stands. */

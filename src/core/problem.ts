@@ -7,6 +7,8 @@ interface Row {
   readonly help: string
   /** Seconds for `Retry-After`; a code that has it may be tried again unchanged. */
   readonly retryAfterS?: number
+  /** Somebody's code has run, or may have: no part of the platform asks again by itself. */
+  readonly final?: true
 }
 
 /** Statuses follow what the reader will do: 404 wherever existence is not the caller's to know (decisions §3). */
@@ -32,6 +34,48 @@ export const PROBLEMS = {
     title: 'The page cursor is not one of ours',
     help: 'Pass `page.next` unchanged.',
   },
+  cursor_mismatch: {
+    status: 400,
+    title: 'The page cursor belongs to another query',
+    help: 'Keep collection, filters and order while you turn pages; begin without a cursor.',
+  },
+  cursor_too_large: {
+    status: 400,
+    title: 'The page cannot be continued',
+    help: 'Order by shorter fields.',
+  },
+  filter_invalid: { status: 400, title: 'A filter cannot be read', help: 'See `errors`.' },
+  filter_operator_missing: {
+    status: 400,
+    title: 'A filter has no operator',
+    help: 'Write `field=eq.value`.',
+  },
+  filter_operator_unknown: {
+    status: 400,
+    title: 'A filter has an unknown operator',
+    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
+  },
+  filter_null_operator: {
+    status: 400,
+    title: 'null has an operator of its own',
+    help: 'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
+  },
+  filter_type_mismatch: {
+    status: 400,
+    title: 'A filter value has the wrong type',
+    help: 'Send a value of the type that `detail` names.',
+  },
+  filter_too_large: {
+    status: 400,
+    title: 'The query has too many parts',
+    help: 'See `detail` for the limit; ask in several queries.',
+  },
+  order_invalid: {
+    status: 400,
+    title: 'The order cannot be read',
+    help: 'Write `order=field.desc,other.asc.nullsfirst`.',
+  },
+  select_invalid: { status: 400, title: 'The selection cannot be read', help: 'Write `select=a,b.c`.' },
   body_incomplete: {
     status: 400,
     title: 'The body ended before it was complete',
@@ -99,6 +143,11 @@ export const PROBLEMS = {
     help: 'Use the bucket that the workspace names, with a credential of that workspace.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
+  feature_not_enabled: {
+    status: 403,
+    title: 'The feature is not switched on',
+    help: 'It is experimental: an admin switches it on with POST /v1/services/configure.',
+  },
   not_found: {
     status: 404,
     title: 'Not found',
@@ -157,6 +206,26 @@ export const PROBLEMS = {
     title: 'The flow is not valid',
     help: 'See `faults`: each has line and column.',
   },
+  schema_invalid: {
+    status: 422,
+    title: 'The schema is not valid',
+    help: 'See `errors`: each names a place in it.',
+  },
+  schema_violation: {
+    status: 422,
+    title: "The document does not fit the collection's schema",
+    help: 'See `errors`: each has pointer and keyword.',
+  },
+  validation_too_costly: {
+    status: 422,
+    title: 'The document takes too long to validate',
+    help: 'Shorten it, or simplify patterns and alternatives of the schema.',
+  },
+  function_invalid: {
+    status: 422,
+    title: 'The function is not valid',
+    help: 'See `faults`: each has line and column.',
+  },
   headers_too_large: {
     status: 431,
     title: 'The headers are too large',
@@ -174,6 +243,30 @@ export const PROBLEMS = {
     title: 'The answer of the other side is of no use',
     help: 'See `detail`.',
   },
+  function_error: {
+    status: 502,
+    title: 'The function failed',
+    help: 'See `detail`, `error` and `logs`.',
+    final: true,
+  },
+  function_out_of_memory: {
+    status: 502,
+    title: 'The function needs more memory than it has',
+    help: 'Raise its `memory_mb`, or keep less at once.',
+    final: true,
+  },
+  function_output_too_large: {
+    status: 502,
+    title: 'The result of the function is too large',
+    help: 'Store it as an object, and return its key.',
+    final: true,
+  },
+  run_cut_off: {
+    status: 502,
+    title: 'The run was cut off',
+    help: 'It may have had effects: look before you start it again.',
+    final: true,
+  },
   upstream_unavailable: { status: 502, title: 'The other side did not answer', help: 'Check its address.' },
   dependency_unavailable: {
     status: 503,
@@ -187,6 +280,17 @@ export const PROBLEMS = {
     help: 'Try again with backoff.',
     retryAfterS: 1,
   },
+  functions_unavailable: {
+    status: 503,
+    title: 'Functions cannot be run here',
+    help: 'Operators: `npx tenon doctor` says what Deno is wanting.',
+  },
+  function_timeout: {
+    status: 504,
+    title: 'The function took too long',
+    help: 'Raise its `timeout_ms`, or do less at once.',
+    final: true,
+  },
   query_timeout: {
     status: 504,
     title: 'The query took too long',
@@ -196,12 +300,18 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS
 
+export function isProblemCode(text: unknown): text is ProblemCode {
+  return typeof text === 'string' && Object.hasOwn(PROBLEMS, text)
+}
+
 /** One fault of an input; `pointer` is an RFC 6901 pointer into it. */
 export interface InputError {
   readonly in: 'body' | 'path' | 'query' | 'header'
   readonly name: string
   readonly pointer: string
   readonly detail: string
+  /** The keyword of the collection's schema that says so. */
+  readonly keyword?: string
 }
 
 interface ProblemOptions {

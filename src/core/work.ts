@@ -12,6 +12,14 @@ export interface ProvisionInput {
   readonly steps: readonly string[]
 }
 
+/** A run of a function: which version, on what, within which bounds; all pinned when it was started. */
+export interface FunctionRunInput {
+  readonly function: { readonly id: string; readonly name: string; readonly version: number }
+  readonly input: Json
+  readonly timeout_ms: number
+  readonly memory_mb: number
+}
+
 /** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
 export interface StepUpdate {
   readonly seq: number

@@ -40,6 +40,9 @@ const ConfigSchema = Type.Object({
     pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
     description: 'host:port,… that flows may reach although they are not public.',
   }),
+  TENON_DENO_BIN: Type.Optional(
+    Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
+  ),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Least level that is logged.' },

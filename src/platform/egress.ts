@@ -61,13 +61,15 @@ export class Egress {
 
   /**
    * Sends one request. Redirects are answers, not followed.
+   * @param allowed `host:port` texts that this caller may reach besides
    * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
    */
-  async send(outbound: Outbound): Promise<Inbound> {
+  async send(outbound: Outbound, allowed: readonly string[] = []): Promise<Inbound> {
     const { url } = outbound
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
     const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-    const trusted = this.#allowed.has(`${url.hostname}:${port}`)
+    const place = `${url.hostname}:${port}`
+    const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
     if (!trusted && isIP(host) !== 0) judge(host)
     return exchange(outbound, trusted ? undefined : guardedLookup)
@@ -107,14 +109,21 @@ function exchange(outbound: Outbound, guard: LookupFunction | undefined): Promis
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(LIMITS.httpCallTimeoutMs)
-    const sent: ClientRequest = open(
-      url,
-      { method, headers, signal, agent: false, ...(guard && { lookup: guard }) },
-      (response) => void read(response).then(resolve, reject),
-    )
-    sent.on('error', (cause) => reject(cause instanceof Problem ? cause : noAnswer(cause)))
+    const fail = (cause: unknown) => reject(cause instanceof Problem ? cause : noAnswer(cause))
+    const options = { method, headers, signal, agent: false, ...(guard && { lookup: guard }) }
+    const sent = begin(() => open(url, options, (response) => void read(response).then(resolve, fail)))
+    sent.on('error', fail)
     sent.end(body)
   })
+}
+
+/** Node refuses at once what cannot be said in HTTP: a line break in a header, a method with a space. */
+function begin(open: () => ClientRequest): ClientRequest {
+  try {
+    return open()
+  } catch (cause) {
+    throw new Problem('validation_failed', { detail: 'The method or a header is not valid HTTP.', cause })
+  }
 }
 
 async function read(response: IncomingMessage): Promise<Inbound> {

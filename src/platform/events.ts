@@ -37,7 +37,8 @@ export class Events {
   }
 
   async publish(event: CloudEvent): Promise<void> {
-    await this.#streams.publish(this.#ref.tenantId, JSON.stringify(event))
+    const { type: topic, source } = event
+    await this.#streams.publish(this.#ref.tenantId, { topic, source, text: JSON.stringify(event) })
   }
 
   /**
@@ -78,9 +79,8 @@ export class Events {
   }
 
   #offer(entry: Entry, { topic, ownWorkspace }: Subscription, sink: FeedSink): void {
-    const event = JSON.parse(entry.text) as CloudEvent
-    if (!matches(topic, event.type) || (ownWorkspace && event.source !== this.source)) return
-    sink.send(`id: ${entry.id}\ndata: ${entry.text}\n\n`)
+    if (!matches(topic, entry.topic) || (ownWorkspace && entry.source !== this.source)) return
+    sink.send(entry.frame)
   }
 }
 

@@ -3,8 +3,11 @@
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { Egress } from './egress.ts'
+import { Functions } from './functions.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
+import { Memo } from './memo.ts'
+import { Meters } from './meters.ts'
 import { ObjectClients } from './object-clients.ts'
 import { Objects } from './objects.ts'
 import { Database } from './pg/database.ts'
@@ -25,6 +28,9 @@ export interface Platform {
   readonly log: Log
   readonly access: Access
   readonly egress: Egress
+  readonly meters: Meters
+  /** Starts nothing until it is asked to: the worker alone does. */
+  readonly functions: Functions
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -38,15 +44,28 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const meters = new Meters(database, log)
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
-  const keys: Parts['keys'] = new KeyCache()
-  const parts: Parts = { database, temporal, objects, objectClients, identities, streams, secrets, keys }
+  const parts: Parts = {
+    database,
+    temporal,
+    objects,
+    objectClients,
+    identities,
+    streams,
+    secrets,
+    keys: new KeyCache(),
+    memo: new Memo(),
+  }
+  const functions = new Functions(config.TENON_DENO_BIN)
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    meters,
+    functions,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -54,9 +73,10 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       { name: 'streams', ping: () => streams.ping() },
     ],
     close: async () => {
+      await meters.flush()
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
-      await Promise.all([database.close(), temporal.close()])
+      await Promise.all([functions.close(), database.close(), temporal.close()])
     },
   }
   return { platform, parts }

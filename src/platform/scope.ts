@@ -8,6 +8,7 @@ import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/
 import type { KeyRow } from './auth.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { Memo, Weighed } from './memo.ts'
 import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import type { Objects } from './objects.ts'
 import type { Row } from './pg/batch.ts'
@@ -29,6 +30,7 @@ export interface Parts {
   readonly streams: Streams
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly memo: Memo
 }
 
 const MASKS = {
@@ -114,6 +116,12 @@ export class Durable {
     return this.#temporal.ended(this.#ref, id, waitMs)
   }
 
+  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
+  result(id: string, waitMs: number): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.result(this.#ref, id, waitMs)
+  }
+
   uiLink(id: string): string | undefined {
     return this.#temporal.uiLink(id)
   }
@@ -164,6 +172,11 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
+  /** Makes this node forget at once what a workspace's scopes remember under the key. */
+  forget(ref: WorkspaceRef, key: string): void {
+    this.parts.memo.forget(memoKey(ref, key))
+  }
+
   makeBucket(name: string, owner: string): Promise<void> {
     return this.parts.objects.makeBucket(name, owner)
   }
@@ -189,6 +202,9 @@ export class AdminScope extends Scope {
   }
 }
 
+/** No id holds a colon, so no key of one workspace is another's. */
+const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
+
 export interface AdminBounds {
   readonly tenantId?: TenantId
   readonly workspaceId?: string
@@ -208,6 +224,20 @@ export class WorkspaceScope extends Scope {
     return new WorkspaceScope(actor, ref, parts, ids)
   }
 
+  /** Seals what only this workspace opens again, and for the same purpose only. */
+  seal(purpose: string, plain: Buffer): Buffer {
+    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+  }
+
+  /** @throws Error where it was sealed elsewhere, or changed */
+  open(purpose: string, sealed: Buffer): Buffer {
+    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+  }
+
+  #sealed(purpose: string): string {
+    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
   get events(): Events {
     return new Events(this.ref, this.parts.streams)
   }
@@ -224,5 +254,14 @@ export class WorkspaceScope extends Scope {
 
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */
+  memo<T>(key: string, load: () => Promise<Weighed<T>>): Promise<T> {
+    return this.parts.memo.of(memoKey(this.ref, key), load)
+  }
+
+  forget(key: string): void {
+    this.parts.memo.forget(memoKey(this.ref, key))
   }
 }

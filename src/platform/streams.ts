@@ -5,11 +5,19 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId } from '../core/tenant.ts'
 
-/** An entry of a stream: its place in the order, and the text that was published. */
-export interface Entry {
+/** What is published: what listeners choose by stands beside the text, so that nobody has to parse it. */
+export interface Message {
+  readonly topic: string
+  readonly source: string
+  readonly text: string
+}
+
+/** A message in its place in the order. One object for all listeners of a process. */
+export interface Entry extends Message {
   /** `<milliseconds>-<sequence>`, growing. */
   readonly id: string
-  readonly text: string
+  /** As a server-sent event: written once, however many hear it. */
+  readonly frame: string
 }
 
 export type Listener = (entry: Entry) => void
@@ -42,9 +50,16 @@ export class Streams {
   }
 
   /** Appends to the tenant's stream. @returns the entry's id */
-  async publish(tenantId: TenantId, text: string): Promise<string> {
+  async publish(tenantId: TenantId, { topic, source, text }: Message): Promise<string> {
     const id = await this.#ask(() =>
-      this.#redis.xadd(keyOf(tenantId), 'MAXLEN', '~', LIMITS.eventsKeptPerTenant, '*', 'e', text),
+      this.#redis.xadd(
+        keyOf(tenantId),
+        'MAXLEN',
+        '~',
+        LIMITS.eventsKeptPerTenant,
+        '*',
+        ...['topic', topic, 'source', source, 'event', text],
+      ),
     )
     return id ?? START
   }
@@ -155,8 +170,10 @@ export class Streams {
 const keyOf = (tenantId: TenantId) => `tenon:{${tenantId}}:events`
 const tenantOf = (key: string) => key.slice('tenon:{'.length, key.indexOf('}')) as TenantId
 
+/** Fields come in the order in which {@link Streams.publish} writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
-  return { id, text: fields[1] ?? '' }
+  const [, topic = '', , source = '', , text = ''] = fields
+  return { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
 }
 
 /** Compares ids as numbers: `9-0` comes before `10-0`. */

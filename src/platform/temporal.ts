@@ -6,14 +6,16 @@ import {
   isGrpcServiceError,
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
+  WorkflowFailedError,
 } from '@temporalio/client'
 import {
+  ApplicationFailure,
   defaultPayloadConverter,
   defineSearchAttributeKey,
   type SearchAttributePair,
   TypedSearchAttributes,
 } from '@temporalio/common'
-import { Problem } from '../core/problem.ts'
+import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 
@@ -22,6 +24,7 @@ export const QUEUES = {
   flows: 'tenon-flows',
   calls: 'tenon-calls',
   provisioning: 'tenon-provisioning',
+  functions: 'tenon-functions',
 } as const
 
 const CALL_DEADLINE_MS = 5_000
@@ -38,6 +41,8 @@ export interface Start {
   /** One line for the operator who reads the Temporal UI. */
   readonly summary: string
   readonly attributes?: { readonly flowId: string; readonly flowVersion: string }
+  /** Ends the run from outside should it last longer. */
+  readonly timeoutMs?: number
 }
 
 export class Temporal {
@@ -69,6 +74,7 @@ export class Temporal {
         staticSummary: start.summary.slice(0, 200),
         typedSearchAttributes: attributesOf(ref, start),
         priority: { fairnessKey: ref.tenantId },
+        ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
       })
     })
     return id
@@ -86,6 +92,24 @@ export class Temporal {
       return true
     } catch (error) {
       return !(isGrpcServiceError(error) || causedByGrpc(error))
+    }
+  }
+
+  /**
+   * Waits for a workflow's end.
+   * @returns what it returned
+   * @throws Problem what an activity of it failed with, as it was thrown there; `run_cut_off` where it was ended from
+   *   outside; `dependency_unavailable` where it had not ended within `waitMs`
+   */
+  async result(ref: TenantRef, id: string, waitMs: number): Promise<unknown> {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    try {
+      const handle = this.#client.workflow.getHandle(id)
+      return await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+    } catch (error) {
+      if (error instanceof WorkflowFailedError) throw problemOf(error)
+      if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
+      throw new Problem('dependency_unavailable', { detail: 'The run has not ended yet.', cause: error })
     }
   }
 
@@ -113,6 +137,16 @@ export class Temporal {
       throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
     }
   }
+}
+
+/** The inverse of what the door of activities does with a Problem. */
+function problemOf(error: WorkflowFailedError): Problem {
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
+    if (!(cause instanceof ApplicationFailure) || !isProblemCode(cause.type)) continue
+    const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
+    return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
+  }
+  return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
 }
 
 function causedByGrpc(error: unknown): boolean {

@@ -1,8 +1,16 @@
 /** The platform functions that flows may `call:`, derived from the operations on data. */
 
 import type { AnyOperation } from '../core/operation.ts'
-import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+} from './collections/operations.ts'
 import { publishEvent } from './events.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import { deleteObject, getObject, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
@@ -10,12 +18,14 @@ const CALLABLE: readonly AnyOperation[] = [
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   putObject,
   getObject,
   deleteObject,
   publishEvent,
+  invokeFunction,
 ]
 
 export function callable(name: string): AnyOperation | undefined {

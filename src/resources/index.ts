@@ -1,14 +1,33 @@
 /** OPERATIONS: the table of contents of the product. A slice is added here and nowhere else. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
-import { createDocument, deleteDocument, getDocument, listDocuments, updateDocument } from './collections.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+} from './collections/operations.ts'
 import { publishEvent, subscribeEvents } from './events.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import {
+  configureFunction,
+  createFunction,
+  deleteFunction,
+  getFunction,
+  listFunctions,
+} from './functions/functions.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
+import { getQuotas, setQuotas } from './quotas.ts'
+import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
+import { configureServices, getServices } from './services.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
@@ -23,11 +42,21 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getApiKey,
   listApiKeys,
   revokeApiKey,
+  createSchema,
+  getSchema,
+  listSchemas,
+  deleteSchema,
   getOperation,
   listOperations,
+  setQuotas,
+  getQuotas,
+  configureServices,
+  getServices,
+  queryAnalytics,
   createDocument,
   getDocument,
   listDocuments,
+  queryDocuments,
   updateDocument,
   deleteDocument,
   putObject,
@@ -37,6 +66,12 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listObjects,
   publishEvent,
   subscribeEvents,
+  createFunction,
+  getFunction,
+  listFunctions,
+  configureFunction,
+  deleteFunction,
+  invokeFunction,
   listFlows,
   createFlow,
   getFlow,

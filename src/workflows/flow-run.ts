@@ -110,7 +110,7 @@ function describe(step: StepRef): void {
 
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
 function isSlow(request: CallRequest): boolean {
-  return request.function === 'http'
+  return request.function === 'http' || request.function === 'function.invoke'
 }
 
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
@@ -122,7 +122,8 @@ async function call(request: CallRequest): Promise<Json> {
     if (!isSlow(request)) {
       return await proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
     }
-    return await httpCalls(request, options).callHttp(sent)
+    if (request.function === 'http') return await httpCalls(request, options).callHttp(sent)
+    return await functionCalls(options).callFunction(sent)
   } catch (error) {
     throw isCancellation(error) ? error : fault(error, step.pointer)
   }
@@ -133,6 +134,13 @@ function httpCalls(request: CallRequest, options: ActivityOptions) {
   const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
   const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
   return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
+function functionCalls(options: ActivityOptions) {
+  const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
+  const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
+  return proxyActivities<Activities>({ ...options, taskQueue: SLOW_CALLS, startToCloseTimeout })
 }
 
 /** What an activity failed with, as an error of the language. */

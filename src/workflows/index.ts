@@ -1,4 +1,5 @@
 /** Every workflow type there is; the entry of the bundle. */
 
 export { flowRun } from './flow-run.ts'
+export { functionRun } from './function-run.ts'
 export { provision } from './provision.ts'

@@ -364,3 +364,20 @@ describe('tasks', () => {
     expect(body.output).toEqual({ said: '${ $workflow.id }' })
   })
 })
+
+test('starting and deleting a flow at the same time: each answers, none with a fault of ours', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  const statuses = new Set<number>()
+  for (let n = 0; n < 8; n++) {
+    const source = `document: { dsl: '1.0.3', namespace: t, name: f${n}, version: '1.0.0' }\ndo:\n  - a: { set: { ok: true } }\n`
+    await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${room.flows}/definitions/f${n}/versions`, { as, body: {} })
+    const start = () =>
+      call('POST', `${room.flows}/definitions/f${n}/executions`, { as, body: { input: {} } })
+    const remove = () => call('DELETE', `${room.flows}/definitions/f${n}`, { as })
+    for (const { status } of await Promise.all([start(), remove(), start(), remove(), start()]))
+      statuses.add(status)
+  }
+  for (const status of statuses) expect([200, 201, 404, 409]).toContain(status)
+})

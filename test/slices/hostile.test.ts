@@ -1,5 +1,6 @@
 /** What one tenant may do to others by excess, and what a credential may do beyond its word: nothing. */
 
+import { createServer } from 'node:http'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { expect, inject, test } from 'vitest'
 import { aRoom, asSuperuser, call, type Reply, type Room, tokenOf, unique } from '../support/tenants.ts'
@@ -143,5 +144,24 @@ test('a bad credential beside a good one is 401', async () => {
   const room = await aRoom()
   for (const authorization of ['Bearer garbage', 'Basic abc']) {
     expect((await call('GET', DOCUMENTS, { as: { ...room.service, authorization } })).status).toBe(401)
+  }
+})
+
+test('a request that cannot be said in HTTP, and an answer that is cut off, are errors a flow can catch', async () => {
+  const room = await aRoom()
+  const port = inject('tenon').echoPorts[3] ?? 0
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-length': '100' }).write('half')
+    setTimeout(() => response.destroy(), 20)
+  }).listen(port, '127.0.0.1')
+  try {
+    const get = (name: string, rest: string) =>
+      ran(room, name, `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`)
+    const header = await get('header', `method: get, headers: { x: "a\\r\\nb: c" }`)
+    expect(header.body).toMatchObject({ status: 'faulted', error: { status: 400 } })
+    const cut = await get('cut', 'method: post')
+    expect(cut.body).toMatchObject({ status: 'faulted', error: { status: 502 } })
+  } finally {
+    await new Promise((done) => server.close(done))
   }
 })

@@ -97,7 +97,8 @@ describe('query', () => {
     ['?page[size]=1&page[size]=2', 'validation_failed'],
     ['?page[after]=rubbish', 'cursor_invalid'],
     ['?page[after]=c1_AA', 'cursor_invalid'],
-    ['?status=eq.open', 'unknown_parameter'],
+    ['?status=open', 'filter_operator_missing'],
+    ['?limit=3', 'unknown_parameter'],
     ['?apikey=svc_service_x', 'service_key_in_query'],
   ])('%s is %s', async (query, code) => {
     isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: room.service }), code)

@@ -4,19 +4,157 @@ import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { migrate } from '../../src/platform/pg/migrate.ts'
 import { DERIVED, deriveSecret } from '../../src/platform/secrets.ts'
-import { aRoom, asSuperuser, call } from '../support/tenants.ts'
+import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
 
-test('every table of the schema forces row-level security and has a policy', async () => {
+/** A relational collection with one document. @returns the schema */
+async function aTable(room: Room, more: object = {}): Promise<{ id: string; collection: string }> {
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' },
+    ...{ schema: { properties: { n: { type: 'integer' } } }, ...more },
+  }
+  const { body: schema } = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const path = `/v1/collections/${schema.collection}/documents`
+  await call('POST', path, { as: room.service, body: { n: 1 } })
+  return schema
+}
+
+/** Statements of the login role under a mask, in one transaction that leaves nothing. @returns the last one's rows */
+async function masked<T extends object>(mask: string, ref: readonly string[], text: string): Promise<T[]> {
+  const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+  await client.connect()
+  try {
+    await client.query('begin')
+    await client.query(
+      "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
+      [mask, ref[0] ?? '', ref[1] ?? ''],
+    )
+    return ([await client.query(text)].flat().at(-1)?.rows ?? []) as T[]
+  } finally {
+    await client.end()
+  }
+}
+
+test('every table of the schemas forces row-level security and has a policy', async () => {
+  await aTable(await aRoom())
   const open = await asSuperuser<{ relname: string }>(`
     select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'tenon' and c.relkind in ('r', 'p') and not (c.relrowsecurity and c.relforcerowsecurity
+    where n.nspname like 'tenon%' and c.relkind in ('r', 'p') and not (c.relrowsecurity and c.relforcerowsecurity
       and exists (select from pg_policy p where p.polrelid = c.oid))`)
   expect(open).toEqual([])
   const tables = await asSuperuser<{ count: string }>(
     `select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname = 'tenon' and c.relkind = 'r'`,
   )
-  expect(Number(tables[0]?.count)).toBeGreaterThanOrEqual(11)
+  expect(Number(tables[0]?.count)).toBeGreaterThanOrEqual(12)
+})
+
+test('a table of a collection is bound to its tenant and workspace and nothing else, in every policy', async () => {
+  const room = await aRoom()
+  const [open, closed] = [await aTable(room), await aTable(room, { access: { anon: { read: false } } })]
+  const policies = (id: string) =>
+    asSuperuser(
+      'select policyname, cmd, qual, with_check from pg_policies where schemaname = $1 and tablename = $2 order by 1',
+      ['tenon_data', id],
+    )
+  const bound = '((tenant_id = tenon.tenant()) AND (workspace_id = tenon.workspace()))'
+  // The owner asks whether there are rows, and counts them for quotas; nobody logs in as it.
+  const counting = { policyname: 'counting', cmd: 'SELECT', qual: bound, with_check: null }
+  const owner = { policyname: 'owner', cmd: 'SELECT', qual: bound, with_check: null }
+  const service = { policyname: 'service', cmd: 'ALL', qual: bound, with_check: bound }
+  const anon = { policyname: 'anon', cmd: 'SELECT', qual: bound, with_check: null }
+  expect(await policies(open.id)).toEqual([anon, counting, owner, service])
+  expect(await policies(closed.id)).toEqual([counting, owner, service])
+  const ref = [room.tenantId, room.workspaceId]
+  expect(await masked('tenon_anon', ref, `select c1 from tenon_data."${open.id}"`)).toEqual([{ c1: '1' }])
+  await expect(masked('tenon_anon', ref, `select c1 from tenon_data."${closed.id}"`)).rejects.toThrow(
+    /permission denied/,
+  )
+})
+
+test('with the id of a foreign schema nobody sees, writes or drops anything', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const { id } = await aTable(a)
+  const table = `tenon_data."${id}"`
+  for (const of of [b, sibling]) {
+    const ref = [of.tenantId, of.workspaceId]
+    for (const mask of ['tenon_service', 'tenon_anon'])
+      expect(await masked(mask, ref, `select id from ${table}`)).toEqual([])
+    expect(await masked('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
+    expect(await masked('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
+    await expect(
+      masked('tenon_service', ref, `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`),
+    ).rejects.toThrow(/check constraint/)
+    await expect(
+      masked(
+        'tenon_service',
+        ref,
+        `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
+      ),
+    ).rejects.toThrow(/row-level security/)
+    expect(
+      await masked('tenon_admin', ref, `delete from tenon.schemas where id = '${id}' returning id`),
+    ).toEqual([])
+    for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+      await expect(masked(mask, ref, `drop table ${table}`)).rejects.toThrow(
+        /permission denied|must be owner/,
+      )
+  }
+  for (const mask of ['tenon_admin', 'tenon_operator'])
+    await expect(masked(mask, [a.tenantId, a.workspaceId], `select id from ${table}`)).rejects.toThrow(
+      /permission denied/,
+    )
+})
+
+test('tables come from declarations alone, and a declaration is of the own tenant', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const own = [a.tenantId, a.workspaceId]
+  for (const mask of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
+    for (const schema of ['tenon', 'tenon_data', 'public'])
+      await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
+        /permission denied/,
+      )
+    await expect(masked(mask, own, "select tenon.has_rows('select true', 'a', 'b', 'c')")).rejects.toThrow(
+      /permission denied/,
+    )
+    await expect(masked(mask, own, 'select tenon.make_table(null)')).rejects.toThrow(/permission denied/)
+  }
+  const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
+  const insert = (of: Room, columns: string, schemaId = id) =>
+    `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
+     values ('${schemaId}', '${of.tenantId}', '${of.workspaceId}', 'x', 'relational', '{}', 'off', '${columns}')`
+  await expect(masked('tenon_admin', own, insert(b, '[]'))).rejects.toThrow(/row-level security/)
+  await expect(masked('tenon_admin', ['', ''], insert(a, '[]'))).rejects.toThrow(/row-level security/)
+  await expect(masked('tenon_service', own, insert(a, '[]'))).rejects.toThrow(/permission denied/)
+  const HOSTILE = [
+    '{}',
+    '[{"column":"c2","type":"text"}]',
+    '[{"column":"c1; drop table tenon.tenants","type":"text"}]',
+    '[{"column":"c1","type":"text); drop table tenon.tenants; --"}]',
+    '[{"column":"c1","type":"numeric"}]',
+    '[{"column":"c1"}]',
+    '[null]',
+    JSON.stringify(Array.from({ length: 201 }, (_, n) => ({ column: `c${n + 1}`, type: 'text' }))),
+  ]
+  for (const columns of HOSTILE)
+    await expect(masked('tenon_admin', own, insert(a, columns))).rejects.toThrow(/not a/)
+  await expect(masked('tenon_admin', own, insert(a, '[]', 'x"; drop table y'))).rejects.toThrow(
+    /check constraint/,
+  )
+  // What is left must be able to work, or the refusals above prove nothing.
+  const good =
+    '[{"property":"x","column":"c1","type":"timestamptz"},{"property":"y","column":"c2","type":"uuid"}]'
+  expect(await masked('tenon_admin', own, `${insert(a, good)} returning id`)).toEqual([{ id }])
+})
+
+test('a declaration leaves the settings of its transaction as they were', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
+    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off')`
+  const settings =
+    "select current_setting('tenon.tenant') || ':' || current_setting('tenon.workspace') as ref"
+  expect(await masked('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
+  expect(await masked('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([{ ref: `${tenantId}:` }])
 })
 
 test('no role of ours is superuser, bypasses RLS or inherits; the owner of the tables is none that logs in', async () => {
@@ -32,7 +170,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
   ])
   const owners = await asSuperuser(`
     select distinct r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      join pg_roles r on r.oid = c.relowner where n.nspname = 'tenon'`)
+      join pg_roles r on r.oid = c.relowner where n.nspname like 'tenon%'`)
   expect(owners).toEqual([{ rolname: 'tenon_owner' }])
 })
 

@@ -29,6 +29,7 @@ test('the system acts for few reasons', async () => {
     'platform/access.ts',
     'platform/auth.ts',
     'platform/identity.ts',
+    'platform/meters.ts',
   ])
 })
 

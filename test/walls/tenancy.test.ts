@@ -3,155 +3,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
-import {
-  aRoom,
-  aWorkspace,
-  type Caller,
-  call,
-  type Reply,
-  type Room,
-  tokenOf,
-  unique,
-} from '../support/tenants.ts'
-
-/** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
-type Foreign =
-  /** As if it were not there. */
-  | 'not_found'
-  /** A list of its own things: none of ours is in it. */
-  | 'own_list'
-  /** It makes or reads something of its own; ours stays as it is. */
-  | 'own_thing'
-  /** The role alone refuses it. */
-  | 'refused'
-  /** The object store refuses the workspace's identity (interface.md §5). */
-  | 'denied'
-
-interface Row {
-  readonly path: (world: World) => string
-  readonly body?: (world: World) => unknown
-  readonly foreign: Foreign
-}
-
-interface World {
-  readonly room: Room
-  readonly keyId: string
-  readonly operationId: string
-  readonly documentId: string
-  readonly flowId: string
-  readonly executionId: string
-  readonly bucket: string
-}
-
-const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
-
-const SOURCE = (name: string) =>
-  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
-
-const ROWS: Readonly<Record<string, Row>> = {
-  'tenant.create': {
-    path: () => '/v1/tenants',
-    body: () => ({ name: 'X', slug: unique('x') }),
-    foreign: 'refused',
-  },
-  'tenant.get': { path: ({ room }) => `/v1/tenants/${room.tenantId}`, foreign: 'not_found' },
-  'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
-  'workspace.create': {
-    path: () => '/v1/workspaces',
-    body: ({ room }) => ({ tenant_id: room.tenantId, name: 'X', slug: unique('x') }),
-    foreign: 'not_found',
-  },
-  'workspace.get': { path: ({ room }) => `/v1/workspaces/${room.workspaceId}`, foreign: 'not_found' },
-  'workspace.list': { path: ({ room }) => `/v1/workspaces?tenant_id=${room.tenantId}`, foreign: 'own_list' },
-  'api_key.create': {
-    path: () => '/v1/api-keys',
-    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'anon', name: 'x' }),
-    foreign: 'not_found',
-  },
-  'api_key.get': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
-  'api_key.list': {
-    path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
-    foreign: 'own_list',
-  },
-  'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
-  'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
-  'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
-  'collection.create': {
-    path: () => '/v1/collections/secrets/documents',
-    body: () => ({ by: 'somebody' }),
-    foreign: 'own_thing',
-  },
-  'collection.get': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    foreign: 'not_found',
-  },
-  'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
-  'collection.update': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    body: () => ({ by: 'somebody' }),
-    foreign: 'not_found',
-  },
-  'collection.delete': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    foreign: 'not_found',
-  },
-  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
-  'object.head': { path: object, foreign: 'denied' },
-  'object.get': { path: object, foreign: 'denied' },
-  'object.delete': { path: object, foreign: 'denied' },
-  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
-  'event.publish': {
-    path: () => '/v1/events/publish',
-    body: () => ({ topic: 'sweep', data: 1 }),
-    foreign: 'own_thing',
-  },
-  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
-  'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
-  'flow.create': {
-    path: ({ room }) => `${room.flows}/definitions`,
-    body: () => ({ source: SOURCE(unique('f')) }),
-    foreign: 'not_found',
-  },
-  'flow.get': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
-  'flow.update': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`,
-    body: () => ({ source: SOURCE('changed') }),
-    foreign: 'not_found',
-  },
-  'flow.delete': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
-  'flow.validate': {
-    path: ({ room }) => `${room.flows}/validate`,
-    body: () => ({ source: SOURCE('x') }),
-    foreign: 'not_found',
-  },
-  'flow_version.create': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'flow_version.list': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
-    foreign: 'not_found',
-  },
-  'flow_version.get': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions/1`,
-    foreign: 'not_found',
-  },
-  'execution.create': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
-    body: () => ({ input: {} }),
-    foreign: 'not_found',
-  },
-  'execution.get': {
-    path: ({ room, executionId }) => `${room.flows}/executions/${executionId}`,
-    foreign: 'not_found',
-  },
-  'execution.list': { path: ({ room }) => `${room.flows}/executions`, foreign: 'not_found' },
-  'flow_execution.list': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
-    foreign: 'not_found',
-  },
-}
+import { aRoom, aWorkspace, type Caller, call, type Reply, type Room, tokenOf } from '../support/tenants.ts'
+import { furnish, ROWS, type World } from './rows.ts'
 
 let ours: World
 let callers: {
@@ -187,46 +40,6 @@ beforeAll(async () => {
   }
 })
 
-async function furnish(room: Room): Promise<World> {
-  const as = room.operator
-  const key = await call('POST', '/v1/api-keys', {
-    as,
-    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x' },
-  })
-  const operations = await call('GET', '/v1/operations?page[size]=200', {
-    as: await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId }),
-  })
-  const document = await call('POST', '/v1/collections/secrets/documents', {
-    as: room.service,
-    body: { by: 'us' },
-  })
-  const flow = await call('POST', `${room.flows}/definitions`, {
-    as,
-    body: { source: SOURCE('secret-flow') },
-  })
-  await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
-  const execution = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
-    as,
-    body: { input: {} },
-    headers: { prefer: 'wait=20' },
-  })
-  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
-  await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
-    as: room.service,
-    body: 'ours',
-    headers: { 'content-type': 'text/plain' },
-  })
-  return {
-    room,
-    bucket,
-    keyId: key.body.id,
-    operationId: operations.body.data[0].id,
-    documentId: document.body.id,
-    flowId: flow.body.id,
-    executionId: execution.body.id,
-  }
-}
-
 async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
@@ -239,8 +52,16 @@ async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
 
 /** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
 function ids(): string[] {
-  const { keyId, operationId, documentId, flowId, executionId, room } = ours
-  return [keyId, operationId, documentId, flowId, executionId, room.tenantId]
+  return [
+    ours.keyId,
+    ours.schemaId,
+    ours.operationId,
+    ours.documentId,
+    ours.flowId,
+    ours.executionId,
+    ours.functionId,
+    ours.room.tenantId,
+  ]
 }
 
 test('every operation is in the sweep, and nothing else is', () => {
@@ -335,7 +156,7 @@ const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
 test('after all of that, everything of ours is as it was', async () => {
-  const { room, documentId, flowId, executionId, keyId, bucket } = ours
+  const { room, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
   const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
   expect([stored.status, stored.body]).toEqual([200, 'ours'])
   const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
@@ -346,4 +167,7 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
+  const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
+  expect(invoked.body).toBe('ours')
 })

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { type Connection, type Submittable, types } from 'pg'
+import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from './sql.ts'
 
 export type Row = Record<string, unknown>
@@ -14,8 +15,9 @@ interface Column {
 
 /** What a connection has prepared: statement name → its columns, once they have been described. */
 interface Prepared {
+  /** The one that was used last stands last. */
   readonly columns: Map<string, readonly Column[]>
-  /** Parsed in a batch that failed: perhaps there, perhaps not. Closed before they are parsed again. */
+  /** Parsed or closed in a batch that failed: perhaps there, perhaps not. Closed by the next batch. */
   readonly uncertain: Set<string>
 }
 
@@ -33,6 +35,7 @@ export class Batch implements Submittable {
   readonly #names: readonly string[]
   readonly #rows: Row[][]
   readonly #parsed: string[] = []
+  readonly #dropped: string[] = []
   #prepared: Prepared = { columns: new Map(), uncertain: new Set() }
   #at = 0
   #resolve: (rows: Row[][]) => void = () => {}
@@ -52,6 +55,9 @@ export class Batch implements Submittable {
     this.#prepared = PREPARED.get(connection) ?? this.#prepared
     PREPARED.set(connection, this.#prepared)
     connection.stream.cork()
+    // Closing what is not there is no error (manual, "Message Formats", Close); it comes before what may fail.
+    for (const name of this.#prepared.uncertain) connection.close({ type: 'S', name }, true)
+    this.#prepared.uncertain.clear()
     for (const [index, statement] of this.#statements.entries()) this.#send(connection, index, statement)
     connection.sync()
     connection.stream.uncork()
@@ -59,15 +65,35 @@ export class Batch implements Submittable {
 
   #send(connection: Connection, index: number, statement: Sql): void {
     const name = this.#names[index] ?? ''
-    const known = this.#prepared.columns.has(name)
+    const columns = this.#prepared.columns.get(name)
+    const known = columns !== undefined
+    if (known) {
+      this.#prepared.columns.delete(name)
+      this.#prepared.columns.set(name, columns)
+    }
     if (!known && !this.#parsed.includes(name)) {
-      if (this.#prepared.uncertain.delete(name)) connection.close({ type: 'S', name }, true)
+      this.#makeRoom(connection)
       connection.parse({ name, text: statement.text, types: [] }, true)
       this.#parsed.push(name)
     }
     connection.bind({ portal: '', statement: name, values: statement.values }, true)
     if (!known) connection.describe({ type: 'P', name: '' }, true)
     connection.execute({ portal: '', rows: '' }, true)
+  }
+
+  /**
+   * Queries of users have endless shapes, and each prepared statement is memory in the server for as long as the
+   * connection lasts; so the one that was used least recently goes.
+   */
+  #makeRoom(connection: Connection): void {
+    const { columns } = this.#prepared
+    for (const name of columns.keys()) {
+      if (columns.size + this.#parsed.length < LIMITS.preparedStatementsMax) return
+      if (this.#names.includes(name)) continue
+      columns.delete(name)
+      connection.close({ type: 'S', name }, true)
+      this.#dropped.push(name)
+    }
   }
 
   handleRowDescription(message: { fields: { name: string; dataTypeID: number }[] }): void {
@@ -102,6 +128,7 @@ export class Batch implements Submittable {
       this.#prepared.columns.delete(name)
       this.#prepared.uncertain.add(name)
     }
+    for (const name of this.#dropped) this.#prepared.uncertain.add(name)
     this.#reject(error)
   }
 
@@ -116,6 +143,7 @@ const NAMES = new Map<string, string>()
 function nameOf(text: string): string {
   const known = NAMES.get(text)
   if (known !== undefined) return known
+  if (NAMES.size >= LIMITS.preparedStatementsMax * 4) NAMES.clear()
   const name = createHash('sha256').update(text).digest('base64url').slice(0, 22)
   NAMES.set(text, name)
   return name

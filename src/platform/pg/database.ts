@@ -23,10 +23,14 @@ export class Database {
     this.#pool = pool
   }
 
-  static open(url: string, onError: (error: Error) => void): Database {
+  static open(
+    url: string,
+    onError: (error: Error) => void,
+    connectionsMax: number = LIMITS.poolConnectionsMax,
+  ): Database {
     const pool = new Pool({
       connectionString: url,
-      max: LIMITS.poolConnectionsMax,
+      max: connectionsMax,
       connectionTimeoutMillis: LIMITS.poolWaitMs,
       application_name: 'tenon',
     })
@@ -90,9 +94,19 @@ const REFUSALS = [
 function translate(error: unknown): Problem | DatabaseError {
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
+  if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
+}
+
+/** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
+const QUOTA_EXCEEDED = 'TQ001'
+
+function quotaExceeded(error: DatabaseError): Problem {
+  const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
+  const detail = `The quota ${members.quota} is ${members.limit}, and ${members.used} are in use.`
+  return new Problem('quota_exceeded', { detail, members, cause: error })
 }
 
 function unavailable(cause: unknown): Problem {
@@ -105,4 +119,16 @@ function unavailable(cause: unknown): Problem {
 export function violated(error: unknown): string | undefined {
   if (!(error instanceof DatabaseError)) return undefined
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
+}
+
+/** Refusals that our own triggers raise, and a table that went with its declaration. */
+const RAISED: Readonly<Record<string, 'has_documents' | 'is_relational' | 'no_table'>> = {
+  TN001: 'has_documents',
+  TN002: 'is_relational',
+  '42P01': 'no_table',
+}
+
+/** Why the database refused a statement on a collection; undefined where it was something else. */
+export function refusal(error: unknown): (typeof RAISED)[string] | undefined {
+  return error instanceof DatabaseError ? RAISED[error.code ?? ''] : undefined
 }

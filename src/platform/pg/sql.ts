@@ -31,6 +31,12 @@ export class Sql {
     return new Sql(texts, bound)
   }
 
+  /** One name, in quotes. @throws TypeError where it is not of the form of names that the platform itself gives */
+  static identifier(name: string): Sql {
+    if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new TypeError('not an identifier of ours')
+    return new Sql([`"${name}"`], [])
+  }
+
   /** `select … where id = $1` */
   get text(): string {
     return this.#parts.map((part, index) => (index === 0 ? part : `$${index}${part}`)).join('')
@@ -45,6 +51,12 @@ export class Sql {
 /** `` sql`select name from tenants where id = ${id}` ``; a nested Sql is spliced in. */
 export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]): Sql {
   return Sql.of(parts, values)
+}
+
+/** `a, b, c` */
+export function commas(parts: readonly Sql[]): Sql {
+  const [first, ...rest] = parts
+  return first === undefined ? sql`` : rest.reduce((all, part) => sql`${all}, ${part}`, first)
 }
 
 function encode(value: SqlValue): string | null {

@@ -165,14 +165,19 @@ export const deleteFlow = inWorkspace({
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)
     const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
-    const [, , , [gone] = []] = await scope.batch(
-      sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
-      sql`delete from executions where flow_id = ${id} and not ${open}`,
-      sql`delete from flow_versions where flow_id = ${id} and not ${open}`,
-      sql`delete from flows where id = ${id} and not ${open} returning id`,
-    )
-    if (gone === undefined)
-      throw new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
+    const stillOpen = new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
+    const [, , , [gone] = []] = await scope
+      .batch(
+        sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
+        sql`delete from executions where flow_id = ${id} and not ${open}`,
+        sql`delete from flow_versions where flow_id = ${id} and not ${open}`,
+        sql`delete from flows where id = ${id} and not ${open} returning id`,
+      )
+      .catch((error: unknown) => {
+        // One was started in between: it holds on to its version.
+        throw violated(error) === undefined ? error : stillOpen
+      })
+    if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }
   },
 })

@@ -2,11 +2,13 @@
 
 import Type, { type Static } from 'typebox'
 import { uuidOf } from '../../core/ids.ts'
+import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { workflowId } from '../../core/tenant.ts'
+import { violated } from '../../platform/pg/database.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
@@ -70,7 +72,7 @@ export const startExecution = inWorkspace({
     status: () => 201,
   },
   run: async (scope, { flow, input = {}, version, wait = 0 }) => {
-    checkInput(input)
+    checkJson('input', input, LIMITS.runInputBytesMax)
     const id = scope.newId('run')
     const admitted = await admit(scope, { id, flow, input, version: version ?? null })
     await startRun(scope, id, admitted, input)
@@ -78,30 +80,6 @@ export const startExecution = inWorkspace({
     return readExecution(scope, id)
   },
 })
-
-/** Refused before anything is written: Temporal would not carry it, or nobody could walk it. */
-function checkInput(input: unknown): void {
-  if (depthOf(input, LIMITS.runInputDepthMax) > LIMITS.runInputDepthMax) {
-    throw new Problem('validation_failed', {
-      detail: `input is nested deeper than ${LIMITS.runInputDepthMax}.`,
-    })
-  }
-  const bytes = Buffer.byteLength(JSON.stringify(input))
-  if (bytes > LIMITS.runInputBytesMax) {
-    throw new Problem('body_too_large', {
-      detail: `input has ${bytes} bytes; at most ${LIMITS.runInputBytesMax} are taken.`,
-    })
-  }
-}
-
-/** Depth of a value, counted no further than one below the limit. */
-function depthOf(value: unknown, limit: number): number {
-  if (typeof value !== 'object' || value === null) return 0
-  if (limit === 0) return 1
-  let deepest = 0
-  for (const member of Object.values(value)) deepest = Math.max(deepest, depthOf(member, limit - 1))
-  return 1 + deepest
-}
 
 interface Admitted {
   readonly flow_id: string
@@ -117,7 +95,7 @@ async function admit(
   start: { id: string; flow: string; input: unknown; version: number | null },
 ): Promise<Admitted> {
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
-  const row = await scope.row<Admitted>(sql`
+  const admission = sql`
     with chosen as (
       select f.id as flow_id, f.name as flow_name, v.version, v.ir,
         ${prefix}::text || f.id || ':' || ${uuidOf(start.id)}::text as workflow_id
@@ -131,7 +109,11 @@ async function admit(
         ${scope.actor.subject}
       from chosen
     )
-    select flow_id, flow_name, version, ir, workflow_id from chosen`)
+    select flow_id, flow_name, version, ir, workflow_id from chosen`
+  const row = await scope.row<Admitted>(admission).catch((error: unknown) => {
+    // The version was read and is gone: the flow was deleted in between.
+    throw violated(error) === undefined ? error : notFound('flow')
+  })
   if (row !== undefined) return row
   await findFlow(scope, start.flow)
   if (start.version !== null) throw notFound('flow version')

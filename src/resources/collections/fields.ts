@@ -1,8 +1,9 @@
 /** What a document may be: bounds that are checked before any store is asked. */
 
 import Type from 'typebox'
-import { LIMITS } from '../core/limits.ts'
-import { type InputError, Problem } from '../core/problem.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import type { Stored } from './store.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
@@ -13,22 +14,59 @@ export const CollectionName = Type.String({
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
 export type Fields = Record<string, unknown>
 
+/** Fields that were checked, and their JSON. */
+export interface Content {
+  readonly fields: Fields
+  readonly text: string
+}
+
+const OURS = {
+  _created_at: Type.String({ format: 'date-time' }),
+  _updated_at: Type.String({ format: 'date-time' }),
+  _version: Type.Integer({ minimum: 1 }),
+}
+const id = Type.String({ format: 'uuid' })
+const Others = Type.Record(Type.String(), Type.Unknown())
+
 /** A document as it is returned: the caller's fields between ours, which begin with `_`. */
 export const Document = Type.Intersect([
   Type.Object({
-    id: Type.String({ format: 'uuid' }),
-    _created_at: Type.String({ format: 'date-time' }),
-    _updated_at: Type.String({ format: 'date-time' }),
-    _version: Type.Integer({ minimum: 1 }),
+    id,
+    ...OURS,
+    _warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
+        description:
+          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+      }),
+    ),
   }),
-  Type.Record(Type.String(), Type.Unknown()),
+  Others,
 ])
+export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
+
+/** The selected part of a document. */
+export const Shown = Type.Intersect([
+  Type.Object({
+    id,
+    _created_at: Type.Optional(OURS._created_at),
+    _updated_at: Type.Optional(OURS._updated_at),
+    _version: Type.Optional(OURS._version),
+  }),
+  Others,
+])
+export type Shown = { id: string } & Fields
+
+export function toDocument(stored: Stored): Document {
+  const { id: own, fields, version, created_at, updated_at, warnings } = stored
+  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
+}
 
 /**
  * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
  * @throws Problem `validation_failed` with every fault at once, or `body_too_large`
  */
-export function checkFields(fields: Fields): string {
+export function checkFields(fields: Fields): Content {
   const measure: Measure = { keys: 0, errors: [] }
   for (const name of Object.keys(fields)) note(measure, reserved(name))
   inspect(fields, '', 1, measure)
@@ -46,7 +84,7 @@ export function checkFields(fields: Fields): string {
     const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
     throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
   }
-  return text
+  return { fields, text }
 }
 
 function reserved(name: string): InputError | undefined {

@@ -1,0 +1,101 @@
+/** Events: from publish to heard, and how many are delivered, against the bare stream in Valkey. */
+
+import { Redis } from 'ioredis'
+import type { Running } from '../test/support/start.ts'
+import { interleaved, print } from './measure.ts'
+import { aRoom, sender } from './room.ts'
+
+const ROUNDS = 300
+const SUBSCRIBERS = 100
+const PUBLISHED = 300
+
+export async function events(running: Running): Promise<void> {
+  const { url, apikey } = await aRoom(running)
+  const send = sender(url, apikey, 16)
+  const redis = new Redis(running.env['REDIS_URL'] ?? '')
+  const reader = new Redis(running.env['REDIS_URL'] ?? '')
+  const ears = await listen(url, apikey, 1)
+  const body = JSON.stringify({ topic: 'bench', data: { n: 1 } })
+  let last = '$'
+  const figures = await interleaved(ROUNDS, {
+    'bare XADD → blocked XREAD': async () => {
+      const heard = reader.xread('BLOCK', 5_000, 'STREAMS', 'bench', last)
+      last = (await redis.xadd('bench', '*', 'e', body)) ?? last
+      await heard
+    },
+    'POST publish → SSE event': async () => {
+      const heard = ears.next()
+      await send('POST', '/v1/events/publish', body)
+      await heard
+    },
+  })
+  ears.stop()
+  print('\nevent, from publish to heard', 'p50 ms', 'p99 ms', '× bare')
+  const base = figures['bare XADD → blocked XREAD'].p50Ms
+  for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / base)
+  await fanOut(url, apikey, body)
+  redis.disconnect()
+  reader.disconnect()
+}
+
+async function fanOut(url: string, apikey: string, body: string): Promise<void> {
+  const send = sender(url, apikey, 16)
+  const ears = await listen(url, apikey, SUBSCRIBERS)
+  const startedMs = performance.now()
+  for (let n = 0; n < PUBLISHED; n += 16) {
+    await Promise.all(Array.from({ length: 16 }, () => send('POST', '/v1/events/publish', body)))
+  }
+  await ears.reached(Math.ceil(PUBLISHED / 16) * 16 * SUBSCRIBERS)
+  const seconds = (performance.now() - startedMs) / 1_000
+  ears.stop()
+  print(`\n${SUBSCRIBERS} subscribers`, 'delivered/s')
+  print(`${ears.count()} events heard`, (ears.count() / seconds).toFixed(0))
+}
+
+interface Ears {
+  /** The next event that any of them hears. */
+  next(): Promise<void>
+  reached(count: number): Promise<void>
+  count(): number
+  stop(): void
+}
+
+async function listen(url: string, apikey: string, subscribers: number): Promise<Ears> {
+  const controller = new AbortController()
+  let count = 0
+  let waiting: (() => void)[] = []
+  const hear = async (body: ReadableStream<Uint8Array>, ready: () => void) => {
+    const decoder = new TextDecoder()
+    for await (const chunk of body) {
+      const text = decoder.decode(chunk, { stream: true })
+      if (text.includes('event: ready')) ready()
+      const events = text.split('\nid: ').length - 1 + (text.startsWith('id: ') ? 1 : 0)
+      if (events === 0) continue
+      count += events
+      for (const wake of waiting.splice(0)) wake()
+    }
+  }
+  await Promise.all(
+    Array.from({ length: subscribers }, async () => {
+      const response = await fetch(`${url}/v1/events/subscribe?topic=bench`, {
+        headers: { apikey },
+        signal: controller.signal,
+      })
+      const { body } = response
+      if (body === null) throw new Error(`subscribe answered ${response.status}`)
+      await new Promise<void>((ready) => void hear(body, ready).catch(() => {}))
+    }),
+  )
+  const next = () => new Promise<void>((done) => waiting.push(done))
+  return {
+    next,
+    count: () => count,
+    reached: async (wanted) => {
+      while (count < wanted) await next()
+    },
+    stop: () => {
+      waiting = []
+      controller.abort()
+    },
+  }
+}

@@ -1,0 +1,31 @@
+/** Runs one function for a run of it: its code is read in the run's own scope, and heartbeats tell that we live. */
+
+import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { LIMITS } from '../core/limits.ts'
+import { notFound } from '../core/problem.ts'
+import type { FunctionRunInput, Json } from '../core/work.ts'
+import type { Functions } from '../platform/functions.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+import { compiledVersion } from '../resources/functions/invoke.ts'
+
+/** @throws Problem as {@link Functions.run} does; `not_found` where the function was deleted meanwhile */
+export async function runFunction(
+  functions: Functions,
+  scope: WorkspaceScope,
+  run: FunctionRunInput,
+): Promise<Json> {
+  const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
+  try {
+    const compiled = await compiledVersion(scope, run.function.id, run.function.version)
+    if (compiled === undefined) throw notFound('function')
+    return await functions.run({
+      compiled,
+      input: run.input,
+      timeoutMs: run.timeout_ms,
+      memoryMb: run.memory_mb,
+      signal: cancellationSignal(),
+    })
+  } finally {
+    clearInterval(beat)
+  }
+}

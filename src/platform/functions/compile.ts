@@ -1,0 +1,87 @@
+/** TypeScript → the JavaScript that is run. Each compilation is a process of its own: a source can crash it. */
+
+import { execFile } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { LIMITS } from '../../core/limits.ts'
+
+/** `line` and `column` count from 1. */
+export interface Fault {
+  readonly message: string
+  readonly line: number
+  readonly column: number
+}
+
+export type Compiled =
+  | { readonly code: string; readonly faults?: never }
+  | { readonly faults: readonly Fault[] }
+
+/** Nothing that a source imports is looked up: every import stays one, for the sandbox to judge. */
+const ARGUMENTS = [
+  ...[
+    '--bundle',
+    '--external:*',
+    '--format=esm',
+    '--platform=neutral',
+    '--target=es2024',
+    '--tsconfig-raw={}',
+  ],
+  ...['--loader=ts', '--sourcefile=function.ts', '--sourcemap=inline', '--sources-content=false'],
+  // Indentation would make a deeply nested source grow with its square.
+  ...['--minify-whitespace', '--charset=utf8'],
+  ...['--log-level=error', `--log-limit=${LIMITS.faultsShownMax}`, '--color=false'],
+]
+const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
+/** The last statement of an esbuild module is its exports. */
+const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
+
+/** @returns the code with a source map inside, or what is wrong with the source */
+export async function compileFunction(source: string): Promise<Compiled> {
+  const { out, err, died } = await esbuild(source)
+  if (died) {
+    const [first] = faultsOf(err)
+    return refused(first ?? { message: 'It is nested too deeply, or too large.', line: 1, column: 1 })
+  }
+  const module = out.replace(/\/\/# sourceMappingURL=.*\s*$/, '')
+  if (DEFAULT.test(module)) return { code: out }
+  return refused(
+    { message: 'It has no default export: that is the function to call.', line: 1, column: 1 },
+    err,
+  )
+}
+
+function refused(fault: Fault, err = ''): Compiled {
+  const faults = faultsOf(err)
+  return { faults: faults.length > 0 ? faults : [fault] }
+}
+
+function faultsOf(err: string): Fault[] {
+  return [...err.matchAll(FAULT)].map(([, message = '', line, column]) => ({
+    message,
+    line: Number(line),
+    column: Number(column) + 1,
+  }))
+}
+
+function esbuild(source: string): Promise<{ out: string; err: string; died: boolean }> {
+  const program = createRequire(import.meta.url).resolve('esbuild/bin/esbuild')
+  return new Promise((done, reject) => {
+    const child = execFile(
+      program,
+      ARGUMENTS,
+      {
+        cwd: '/',
+        env: { PATH: process.env['PATH'] ?? '' },
+        timeout: LIMITS.functionCompileMs,
+        killSignal: 'SIGKILL',
+        maxBuffer: LIMITS.functionCompiledBytesMax,
+      },
+      (error, out, err) => {
+        const missing = error?.code === 'ENOENT' || error?.code === 'EACCES'
+        if (missing) reject(error)
+        else done({ out, err, died: error !== null })
+      },
+    )
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(source)
+  })
+}

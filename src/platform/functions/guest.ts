@@ -1,0 +1,121 @@
+/** The program inside a function's process: one call, read from stdin, answered on stdout. It guards nothing. */
+
+/**
+ * JavaScript for Deno, passed as its main module. What it does, user code in the same realm can undo or fake; that
+ * harms that call alone, since the process serves no other and the host believes no frame (process.ts).
+ *
+ * The code to run is never named in this text: what stands in a main module, or is imported from it by a literal,
+ * is loaded without asking for permissions, files included. An `import(…)` of a value asks.
+ */
+const GUEST = String.raw`
+const { stdin, stdout, stderr, exit, inspect, version } = Deno
+const { parse, stringify } = JSON
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+const write = (out, bytes) => {
+  for (let sent = 0; sent < bytes.length; ) sent += out.writeSync(bytes.subarray(sent))
+}
+write(stdout, encoder.encode('ready ' + version.deno + '\n'))
+
+const reader = stdin.readable.getReader()
+const readJob = async () => {
+  let got = new Uint8Array(0)
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) exit(0)
+    const next = new Uint8Array(got.length + value.length)
+    next.set(got)
+    next.set(value, got.length)
+    got = next
+    const end = got.indexOf(10)
+    if (end < 0) continue
+    const size = Number(decoder.decode(got.subarray(0, end)))
+    if (got.length >= end + 1 + size) return parse(decoder.decode(got.subarray(end + 1, end + 1 + size)))
+  }
+}
+const job = await readJob()
+// Whoever started us is gone: nobody waits for the answer.
+void (async () => {
+  for (;;) if ((await reader.read()).done) exit(0)
+})()
+
+let logLeft = job.logBytes
+const log = (...values) => {
+  if (logLeft <= 0) return
+  const text = values.map((value) => (typeof value === 'string' ? value : inspect(value))).join(' ')
+  const bytes = encoder.encode(text + '\n').subarray(0, logLeft)
+  logLeft -= bytes.length
+  write(stderr, bytes)
+}
+for (const name of ['log', 'info', 'debug', 'warn', 'error']) console[name] = log
+
+let answered = false
+const answer = (kind, text) => {
+  if (answered) return
+  answered = true
+  const body = encoder.encode(text)
+  const head = encoder.encode('\n' + job.nonce + ' ' + kind + ' ' + body.length + '\n')
+  write(stdout, head)
+  if (body.length <= job.resultBytesMax) write(stdout, body)
+}
+
+const FRAME = /data:application\/javascript;base64,[\w+\/=.]*:(\d+):(\d+)/
+const NAMED = /\s*\bat data:\S+|data:(application|text)\/javascript;base64,[^\s:]*/g
+const NONE = 'functions have no network, files, environment or processes'
+const describe = (thrown) => {
+  if (!(thrown instanceof Error)) return { name: 'Error', message: typeof thrown === 'string' ? thrown : inspect(thrown) }
+  const [, line, column] = FRAME.exec(String(thrown.stack)) ?? []
+  const denied = /Requires (\w+) access/.exec(thrown.message)
+  const told = denied ? denied[0] + ': ' + NONE + '.' : String(thrown.message).replace(NAMED, '')
+  const memory = thrown instanceof RangeError && /allocat/i.test(thrown.message)
+  return { name: String(thrown.name), message: told, line: Number(line), column: Number(column), memory }
+}
+const fail = (thrown) => {
+  let said
+  try {
+    said = describe(thrown)
+  } catch {
+    said = { name: 'Error', message: 'It threw something that cannot be shown.' }
+  }
+  answer('error', stringify(said))
+}
+addEventListener('unhandledrejection', (event) => {
+  event.preventDefault()
+  fail(event.reason)
+})
+addEventListener('error', (event) => {
+  event.preventDefault()
+  fail(event.error)
+})
+
+try {
+  const { default: handler } = await import('data:application/javascript;base64,' + job.code)
+  if (typeof handler !== 'function') throw new TypeError('The default export is not a function.')
+  const result = await handler(job.input)
+  answer('result', stringify(result) ?? 'null')
+} catch (thrown) {
+  fail(thrown)
+}
+`
+
+/** The main module. Of another type than user code, so that positions in the two are told apart. */
+export const GUEST_URL = `data:text/javascript;base64,${Buffer.from(GUEST).toString('base64')}`
+
+/** What the guest reads: `<bytes>\n<json>`. */
+export interface GuestJob {
+  readonly nonce: string
+  /** JavaScript in base64. */
+  readonly code: string
+  readonly input: unknown
+  readonly logBytes: number
+  readonly resultBytesMax: number
+}
+
+/** What user code threw, as the guest says; every member may be missing or of another type. */
+export interface GuestError {
+  readonly name?: unknown
+  readonly message?: unknown
+  readonly line?: unknown
+  readonly column?: unknown
+  readonly memory?: unknown
+}

@@ -1,0 +1,210 @@
+/** One Deno process for one call: without permissions, watched from outside, killed at its end. Never used twice. */
+
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
+import type { Readable, Writable } from 'node:stream'
+import { LIMITS } from '../../core/limits.ts'
+import { GUEST_URL, type GuestJob } from './guest.ts'
+import { type Frame, Log, Reply } from './reply.ts'
+
+export interface Job {
+  /** JavaScript; see compile.ts. */
+  readonly compiled: string
+  readonly input: unknown
+  readonly timeoutMs: number
+  readonly memoryMb: number
+  /** Gives the call up. */
+  readonly signal: AbortSignal
+}
+
+/** How a call ended. `died` is a process that ended before it answered. */
+export type Ending =
+  | { readonly kind: 'frame'; readonly frame: Frame }
+  | { readonly kind: 'timeout' | 'memory' | 'too_large' | 'too_loud' | 'given_up' }
+  | { readonly kind: 'died'; readonly code: number | null }
+
+export interface Report {
+  readonly ending: Ending
+  readonly logs: readonly string[]
+}
+
+/** Deny beats any default that a later Deno may have. No remote code, no packages, no settings from files. */
+const FLAGS = [
+  'run',
+  ...[
+    '--no-prompt',
+    '--no-remote',
+    '--no-npm',
+    '--no-config',
+    '--no-lock',
+    '--no-code-cache',
+    '--cached-only',
+  ],
+  ...['read', 'write', 'net', 'env', 'run', 'sys', 'ffi', 'import'].map((right) => `--deny-${right}`),
+]
+
+/**
+ * Nothing can be kept there. Deno's `localStorage` and `caches` lie in its folder under the name of the main module,
+ * which is the same for all tenants: in one folder they would read each other's.
+ */
+const NO_FOLDER = '/dev/null/none'
+const ENV = { DENO_DIR: NO_FOLDER, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1' }
+/** No core dumps, and an end by itself should its watcher die while it computes. */
+const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec "$0" "$@"`
+const OLDEST = 2
+
+export class FunctionProcess {
+  /** Rejects where no usable Deno came up; the message is for operators. */
+  readonly ready: Promise<void>
+  readonly memoryMb: number
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
+  readonly #closed: Promise<number | null>
+  readonly #log = new Log()
+  #used = false
+
+  constructor(deno: string, memoryMb: number) {
+    this.memoryMb = memoryMb
+    const heap = `--v8-flags=--max-old-space-size=${memoryMb}`
+    this.#child = spawn('/bin/sh', ['-c', BOUNDED, deno, ...FLAGS, heap, GUEST_URL], {
+      cwd: '/',
+      env: ENV,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+    })
+    // A process that is dead already takes no input; how it died is told by its end.
+    this.#child.stdin.on('error', () => {})
+    this.#closed = new Promise((done) => {
+      this.#child.once('error', () => done(null))
+      this.#child.once('close', (code) => done(code))
+    })
+    this.#child.stderr.on('data', (chunk: Buffer) => {
+      if (!this.#log.add(chunk)) this.kill()
+    })
+    this.ready = this.#becomesReady()
+    this.ready.catch(() => this.kill())
+  }
+
+  /** Resolves when the process is gone. */
+  get gone(): Promise<unknown> {
+    return this.#closed
+  }
+
+  /** With all its threads; it can have no children. */
+  kill(): void {
+    const { pid } = this.#child
+    if (pid === undefined) return
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch {
+      // It is gone.
+    }
+  }
+
+  /** Runs the call and ends the process, whatever the code does. Never rejects once the process was ready. */
+  async run(job: Job): Promise<Report> {
+    if (this.#used) throw new TypeError('A process is used once')
+    this.#used = true
+    await this.ready
+    const nonce = randomBytes(16).toString('hex')
+    const reply = new Reply(nonce)
+    const ending = this.#ending(job, reply)
+    this.#send(job, nonce)
+    const ended = await ending
+    this.kill()
+    // The last lines may still be in the pipe.
+    if (ended.kind !== 'frame' || ended.frame.kind !== 'result') await this.#closed
+    this.#log.add(reply.noise())
+    return { ending: this.#judged(ended), logs: this.#log.lines() }
+  }
+
+  #send(job: Job, nonce: string): void {
+    const guestJob: GuestJob = {
+      nonce,
+      code: Buffer.from(job.compiled).toString('base64'),
+      input: job.input,
+      logBytes: LIMITS.functionLogBytesMax,
+      resultBytesMax: LIMITS.functionResultBytesMax,
+    }
+    const text = Buffer.from(JSON.stringify(guestJob))
+    this.#child.stdin.write(Buffer.concat([Buffer.from(`${text.length}\n`), text]))
+  }
+
+  /** Whatever comes first: an answer, the clock, the memory, a flood, the process's own end, or our giving up. */
+  async #ending(job: Job, reply: Reply): Promise<Ending> {
+    const { promise, resolve } = deferred<Ending>()
+    const clock = setTimeout(() => resolve({ kind: 'timeout' }), job.timeoutMs)
+    const limitKb = (this.memoryMb + LIMITS.functionMemoryBaseMb) * 1_024
+    const watch = setInterval(() => {
+      if (residentKb(this.#child.pid) > limitKb) resolve({ kind: 'memory' })
+    }, LIMITS.functionMemoryPollMs)
+    const giveUp = () => resolve({ kind: 'given_up' })
+    job.signal.addEventListener('abort', giveUp)
+    if (job.signal.aborted) giveUp()
+    this.#child.stdout.on('data', (chunk: Buffer) => {
+      const heard = reply.take(chunk)
+      if (heard === 'too_large' || heard === 'too_loud') resolve({ kind: heard })
+      else if (heard !== undefined) resolve({ kind: 'frame', frame: heard })
+    })
+    void this.#closed.then((code) => resolve({ kind: 'died', code }))
+    try {
+      return await promise
+    } finally {
+      clearTimeout(clock)
+      clearInterval(watch)
+      job.signal.removeEventListener('abort', giveUp)
+    }
+  }
+
+  /** V8 ends the process when its heap is full, and says so. */
+  #judged(ending: Ending): Ending {
+    return ending.kind === 'died' && this.#log.ranOutOfMemory ? { kind: 'memory' } : ending
+  }
+
+  /** The guest's first line names its version. User code has not been sent yet, so this line is the guest's. */
+  async #becomesReady(): Promise<void> {
+    const { promise, resolve } = deferred<string>()
+    let line = ''
+    const read = (chunk: Buffer) => {
+      line += chunk.toString('latin1')
+      if (line.includes('\n')) resolve(line)
+    }
+    this.#child.stdout.on('data', read)
+    const late = setTimeout(() => resolve(''), LIMITS.functionStartMs)
+    void this.#closed.then(() => resolve(line))
+    const said = await promise
+    clearTimeout(late)
+    this.#child.stdout.off('data', read)
+    const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(said) ?? []
+    if (version === undefined) throw new Error('Deno does not start')
+    if (Number(major) !== OLDEST) throw new Error(`Deno ${OLDEST} is needed, and this is ${version}`)
+    lowerPriority(this.#child.pid)
+  }
+}
+
+/** Functions compute after the platform has: what watches them must not wait for them. */
+function lowerPriority(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // It is gone, or the host does not let us.
+  }
+}
+
+/** Resident memory; 0 where it cannot be known. V8's own limit does not count buffers, so this one does. */
+function residentKb(pid: number | undefined): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {}
+  const promise = new Promise<T>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
+}

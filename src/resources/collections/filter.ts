@@ -1,0 +1,52 @@
+/** What a query asks for, as a tree: every grammar is parsed to it, every store compiles it. */
+
+import type { Json } from '../../core/work.ts'
+
+/** Names from the outside in. A canonical whole number is also the index of an array. */
+export type Path = readonly [string, ...string[]]
+
+/**
+ * The values that one literal may mean: an unquoted `42` in a URL is the number or the same text, what is quoted or
+ * came as JSON has one form. No form is null.
+ */
+export type Literal = readonly [Json, ...Json[]]
+
+/** A piece of a pattern: text to be found as it is, `one` character, or `any` run of them. */
+export type PatternPart = { readonly text: string } | 'one' | 'any'
+export type Pattern = readonly PatternPart[]
+
+/** A step below a field: a member, an element, or every element. */
+export type Step = { readonly member: string } | { readonly index: number } | 'every'
+
+export type Comparison = 'gt' | 'gte' | 'lt' | 'lte'
+
+/** What is asked of one value that is there. */
+export type Test =
+  /** Equal to one of them; to none where there is none. */
+  | { readonly op: 'in'; readonly values: readonly Literal[] }
+  /** Never across types: a number with numbers, a text with texts by code point. */
+  | { readonly op: Comparison; readonly value: Literal }
+  /** Texts only. `fold`: letters match without their case. */
+  | { readonly op: 'like'; readonly pattern: Pattern; readonly fold: boolean }
+  /** Any of the values below that the steps lead to equals the literal. */
+  | { readonly op: 'at'; readonly steps: readonly Step[]; readonly value: Literal }
+
+export type Filter =
+  | { readonly kind: 'all' | 'any'; readonly of: readonly Filter[] }
+  /** `not`: the value is there, is not null, and fails the test. Without it, null and missing fail as well. */
+  | { readonly kind: 'test'; readonly path: Path; readonly test: Test; readonly not: boolean }
+  /** Null or missing; with `not`, neither. */
+  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean }
+
+export interface OrderKey {
+  readonly path: Path
+  readonly descending: boolean
+  readonly nullsFirst: boolean
+}
+
+/** A path as it is written in a query. */
+export const pathText = (path: Path): string =>
+  path.map((name) => (/^[A-Za-z0-9_$ -]+$/.test(name) ? name : JSON.stringify(name))).join('.')
+
+/** Whether a name may also be the index of an array. */
+export const isIndex = (name: string): boolean => /^(0|[1-9][0-9]{0,8})$/.test(name)

@@ -1,0 +1,47 @@
+/** One page of a query: the order made total, the cursor opened, the extra row made into the next one. */
+
+import type { Page } from '../../core/page.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
+import { type Shown, toDocument } from './fields.ts'
+import type { Filter, OrderKey } from './filter.ts'
+import { project, type Selection } from './select.ts'
+import { storeOf } from './stores.ts'
+
+export interface Asked {
+  readonly filter: Filter
+  /** Perhaps none; `id` is added. */
+  readonly order: readonly OrderKey[]
+  readonly selection: Selection | undefined
+  readonly size: number
+  readonly after: string | undefined
+}
+
+/** @throws Problem where the cursor does not fit, or a store refuses the query */
+export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked): Promise<Page<Shown>> {
+  const { filter, selection, size } = asked
+  const order = totalOrder(asked.order)
+  const digest = digestOf(name, filter, order)
+  const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
+  const { store, collection } = await storeOf(scope, name)
+  const query = { filter, order, limit: size + 1, ...(after !== undefined && { after }) }
+  const rows = await store.list(scope, collection, query)
+  const shown = rows.slice(0, size)
+  const last = shown.at(-1)
+  const more = rows.length > size && last !== undefined
+  return {
+    data: shown.map((stored) => project(toDocument(stored), selection)),
+    page: {
+      size,
+      next: more ? writeCursor(scope, digest, valuesOf(last, order)) : null,
+      has_more: more,
+    },
+  }
+}
+
+/** Up to the first `id`, or with one in the last key's direction: no two documents are equal in it. */
+function totalOrder(order: readonly OrderKey[]): OrderKey[] {
+  const at = order.findIndex(({ path }) => path.length === 1 && path[0] === 'id')
+  if (at >= 0) return order.slice(0, at + 1)
+  return [...order, { path: ['id'], descending: order.at(-1)?.descending ?? false, nullsFirst: false }]
+}

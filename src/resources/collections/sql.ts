@@ -1,0 +1,225 @@
+/** Filter, order and keyset as SQL over columns that the store names. Every value is bound. */
+
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import {
+  type Comparison,
+  type Filter,
+  isIndex,
+  type Literal,
+  type OrderKey,
+  type Path,
+  type Pattern,
+  pathText,
+  type Step,
+  type Test,
+} from './filter.ts'
+
+/** `jsonb` is compared as JSON is, type by type; the others as the column is. */
+export type ColumnType = 'jsonb' | 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'
+
+/** Where a path's value stands. A jsonb expression is null for what is missing, never JSON null: see {@link within}. */
+export interface Column {
+  readonly sql: Sql
+  readonly type: ColumnType
+}
+export type Columns = (path: Path) => Column
+
+/** The value at a path inside a jsonb expression; JSON null counts as missing. */
+export function within(base: Sql, path: readonly string[]): Sql {
+  return sql`nullif(${path.reduce(member, base)}, 'null'::jsonb)`
+}
+
+/** `#>` takes a number as key or index, as it comes; `->` with a text takes it as a key alone. */
+const member = (base: Sql, name: string): Sql =>
+  isIndex(name) ? sql`(${base} #> array[${name}::text])` : sql`(${base} -> ${name}::text)`
+
+/**
+ * The filter as a condition.
+ * @throws Problem `filter_type_mismatch` where a literal is not of the column's type
+ */
+export function compileFilter(filter: Filter, columns: Columns): Sql {
+  switch (filter.kind) {
+    case 'all':
+      return joined(filter.of, columns, sql` and `, sql`true`)
+    case 'any':
+      return joined(filter.of, columns, sql` or `, sql`false`)
+    case 'null': {
+      const { sql: value } = columns(filter.path)
+      return filter.not ? sql`${value} is not null` : sql`${value} is null`
+    }
+    case 'test': {
+      const column = columns(filter.path)
+      const test = compileTest(column, filter.test, filter.path)
+      return filter.not ? sql`(${column.sql} is not null and (${test}) is not true)` : test
+    }
+  }
+}
+
+function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
+  const parts = of.map((filter) => compileFilter(filter, columns))
+  const [first, ...rest] = parts
+  if (first === undefined) return none
+  return sql`(${rest.reduce((all, part) => sql`${all}${by}${part}`, first)})`
+}
+
+function compileTest(column: Column, test: Test, path: Path): Sql {
+  switch (test.op) {
+    case 'in':
+      return equal(column, test.values, path)
+    case 'like':
+      return like(column, test.pattern, test.fold, path)
+    case 'at':
+      if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
+      return below(column.sql, test.steps, test.value)
+    default:
+      return compared(column, test.op, test.value, path)
+  }
+}
+
+/** One array as the only value: the statement's text does not grow with the list. */
+function equal({ sql: value, type }: Column, values: readonly Literal[], path: Path): Sql {
+  if (type === 'jsonb') return among(value, values.flat())
+  const bound = values.map((literal) => toType(literal, type, path))
+  const [only] = bound
+  if (only !== undefined && bound.length === 1) return sql`${value} = ${cast(only, type)}`
+  const elements = sql`select e from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) e`
+  return sql`${value} = any(array(${elements})${ARRAYS[type]})`
+}
+
+function among(value: Sql, forms: readonly Json[]): Sql {
+  const [only] = forms
+  if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
+  return sql`${value} = any(array(select e from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) e))`
+}
+
+function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
+  if (type !== 'jsonb') return sql`${value} ${SIGNS[op]} ${cast(toType(literal, type, path), type)}`
+  const number = literal.find((form) => typeof form === 'number')
+  if (number !== undefined)
+    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(number)}::jsonb)`
+  const text = literal.find((form) => typeof form === 'string')
+  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
+  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${text}::text)`
+}
+
+const SIGNS: Readonly<Record<Comparison, Sql>> = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }
+
+function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, path: Path): Sql {
+  const text = pattern.map(likePart).join('')
+  const matches = (of: Sql) =>
+    fold ? sql`lower(${of}) like lower(${text}::text)` : sql`${of} like ${text}::text`
+  // A column of code-point order folds ASCII alone; letters are folded as the database does elsewhere.
+  if (type === 'text') return matches(fold ? sql`(${value} collate "default")` : value)
+  if (type !== 'jsonb') throw mismatch(path, 'text', `a ${type}`)
+  return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
+}
+
+function likePart(part: Pattern[number]): string {
+  if (part === 'any') return '%'
+  if (part === 'one') return '_'
+  return part.text.replaceAll(/[\\%_]/g, '\\$&')
+}
+
+/** Walks without jsonpath: no text of a user is ever one, and no mode of it raises. */
+function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
+  const [step, ...rest] = steps
+  if (step === undefined) return among(value, literal)
+  if (step === 'every') {
+    const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
+    return sql`exists (select from ${elements} as each(e) where ${below(sql`e`, rest, literal)})`
+  }
+  if ('member' in step) return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+  return below(sql`(${value} -> ${step.index}::integer)`, rest, literal)
+}
+
+/** `order by` of all keys; nulls where the key says. */
+export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
+  const keys = order.map(({ path, descending, nullsFirst }) => {
+    const direction = descending ? sql`desc` : sql`asc`
+    return sql`${columns(path).sql} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+  })
+  return keys.reduce((all, key) => sql`${all}, ${key}`)
+}
+
+/** Rows behind the tuple: behind in the first key, or equal in it and behind in the second, and so on. */
+export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql {
+  const [key, ...rest] = order
+  const [value = null, ...values] = after
+  if (key === undefined) return sql`false`
+  const column = columns(key.path)
+  const ahead = behind(column, key, value)
+  if (rest.length === 0) return ahead
+  const tied =
+    value === null ? sql`${column.sql} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
+  return sql`(${ahead} or (${tied} and ${compileAfter(rest, values, columns)}))`
+}
+
+function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql {
+  const { sql: at } = column
+  if (value === null) return nullsFirst ? sql`${at} is not null` : sql`false`
+  const bound = bind(column, value, path)
+  const beyond = descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`
+  return nullsFirst ? beyond : sql`(${beyond} or ${at} is null)`
+}
+
+function bind({ type }: Column, value: Json, path: Path): Sql {
+  return type === 'jsonb' ? sql`${JSON.stringify(value)}::jsonb` : cast(toType([value], type, path), type)
+}
+
+type Typed = Exclude<ColumnType, 'jsonb'>
+type Scalar = string | number | boolean
+
+/** Of the values that a literal may mean, the one of the column's type. @throws Problem `filter_type_mismatch` */
+function toType(literal: Literal, type: Typed, path: Path): Scalar {
+  const found = literal.find((form): form is Scalar => FITS[type](form))
+  if (found === undefined) throw mismatch(path, type, JSON.stringify(literal.at(-1)))
+  return found
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
+
+const FITS: Readonly<Record<Typed, (form: Json) => boolean>> = {
+  text: (form) => typeof form === 'string',
+  bigint: (form) => typeof form === 'number',
+  'double precision': (form) => typeof form === 'number',
+  boolean: (form) => typeof form === 'boolean',
+  timestamptz: (form) => typeof form === 'string' && TIME.test(form) && !Number.isNaN(Date.parse(form)),
+  uuid: (form) => typeof form === 'string' && UUID.test(form),
+}
+
+/** A fraction beside a bigint column is compared as one: `2 < 2.5`. */
+function cast(value: Scalar, type: Typed): Sql {
+  if (type === 'bigint' && !Number.isSafeInteger(value)) return sql`${value}::double precision`
+  if (type === 'timestamptz') return sql`${new Date(String(value)).toISOString()}::timestamptz`
+  return sql`${value}${CASTS[type]}`
+}
+
+const CASTS: Readonly<Record<Typed, Sql>> = {
+  text: sql`::text`,
+  bigint: sql`::bigint`,
+  'double precision': sql`::double precision`,
+  boolean: sql`::boolean`,
+  timestamptz: sql`::timestamptz`,
+  uuid: sql`::uuid`,
+}
+
+const ARRAYS: Readonly<Record<Typed, Sql>> = {
+  text: sql`::text[]`,
+  bigint: sql`::double precision[]`,
+  'double precision': sql`::double precision[]`,
+  boolean: sql`::boolean[]`,
+  timestamptz: sql`::timestamptz[]`,
+  uuid: sql`::uuid[]`,
+}
+
+function mismatch(path: Path, wanted: string, got: string): Problem {
+  const name = pathText(path)
+  const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
+  return new Problem('filter_type_mismatch', {
+    detail,
+    errors: [{ in: 'query', name, pointer: '', detail }],
+  })
+}

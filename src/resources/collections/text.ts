@@ -1,0 +1,131 @@
+/** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
+
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
+import type { Literal, Path } from './filter.ts'
+
+/** Where a piece of a query came from, and which problem its faults are. */
+export interface Source {
+  readonly code: ProblemCode
+  readonly in: InputError['in']
+  readonly name: string
+}
+
+/** The one way in which a query is refused. */
+export function refusal(source: Source, detail: string, hint?: string): Problem {
+  const name = source.name.slice(0, 100)
+  const pointer = source.in === 'body' ? `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}` : ''
+  const errors = [{ in: source.in, name, pointer, detail }]
+  return new Problem(source.code, { detail, errors, ...(hint !== undefined && { hint }) })
+}
+
+/** Names that the platform keeps for itself and that a query may use. */
+const OURS = new Set(['_created_at', '_updated_at', '_version'])
+
+/** A piece between separators; `quoted` where it was wholly in quotes, which are gone. */
+export interface Piece {
+  readonly text: string
+  readonly quoted: boolean
+}
+
+/**
+ * Splits at a separator that is outside double quotes. Inside them, a backslash takes the next character as it is.
+ * @throws Problem where a quote is not closed, or text follows one that is
+ */
+export function split(text: string, separator: string, source: Source): Piece[] {
+  const pieces: Piece[] = []
+  let at = 0
+  for (;;) {
+    const piece = text[at] === '"' ? quotedAt(text, at, source) : bareAt(text, at, separator)
+    pieces.push(piece)
+    at = piece.end
+    if (at >= text.length) return pieces
+    if (text[at] !== separator) throw refusal(source, `A closing quote is followed by other text at ${at}.`)
+    at += 1
+  }
+}
+
+function bareAt(text: string, from: number, separator: string): Piece & { end: number } {
+  const found = text.indexOf(separator, from)
+  const end = found < 0 ? text.length : found
+  return { text: text.slice(from, end), quoted: false, end }
+}
+
+function quotedAt(text: string, from: number, source: Source): Piece & { end: number } {
+  let value = ''
+  for (let at = from + 1; at < text.length; at++) {
+    const char = text[at]
+    if (char === '"') return { text: value, quoted: true, end: at + 1 }
+    if (char === '\\') at += 1
+    value += text[at] ?? ''
+  }
+  throw refusal(source, `The quote at ${from} is not closed.`)
+}
+
+/** Separates at commas outside quotes, and leaves the quotes for whoever reads the parts. */
+export function commaParts(text: string): string[] {
+  const parts = ['']
+  let quoted = false
+  for (const [token] of text.matchAll(/\\.|./gsu)) {
+    const part = parts.at(-1) ?? ''
+    // A quote opens where a name begins, and nowhere else.
+    if (token === '"') quoted = !quoted && (part === '' || part.endsWith('.'))
+    if (token === ',' && !quoted) parts.push('')
+    else parts[parts.length - 1] = part + token
+  }
+  return parts
+}
+
+/** `a.b."c.d"` */
+export function readPath(text: string, source: Source): Path {
+  return toPath(
+    split(text, '.', source).map((piece) => piece.text),
+    source,
+  )
+}
+
+/** @throws Problem where a name is empty, too long, not storable, or one of ours that does not exist */
+export function toPath(names: readonly string[], source: Source): Path {
+  const [first, ...rest] = names
+  if (first === undefined || names.includes('')) throw refusal(source, 'A field name is empty.')
+  if (names.length > LIMITS.pathDepthMax)
+    throw refusal(source, `A path has at most ${LIMITS.pathDepthMax} names.`)
+  for (const name of names) checkName(name, source)
+  if (first.startsWith('_') && !(OURS.has(first) && rest.length === 0)) {
+    throw refusal(source, `Of the names that begin with _ there are ${[...OURS].join(', ')}.`)
+  }
+  return [first, ...rest]
+}
+
+function checkName(name: string, source: Source): void {
+  if (Buffer.byteLength(name) > LIMITS.fieldNameBytesMax)
+    throw refusal(source, `A field name has at most ${LIMITS.fieldNameBytesMax} bytes.`)
+  checkText(name, source)
+}
+
+/** @throws Problem where a text holds what no stored text can */
+export function checkText(text: string, source: Source): void {
+  if (text.includes('\u0000')) throw refusal(source, 'It holds a NUL character, which no document does.')
+  if (/\p{Surrogate}/u.test(text)) throw refusal(source, 'It holds half a surrogate pair.')
+}
+
+const QUOTED = /^"((?:[^"\\]|\\.)*)"$/su
+const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
+
+/** The text inside, where all of it is one quoted text. */
+export function unquoted(text: string): string | undefined {
+  return QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
+}
+
+/** An untyped literal: quoted, a text; else the number or boolean that it spells, or the same text. */
+export function readLiteral(text: string, source: Source): Literal {
+  checkText(text, source)
+  const inside = unquoted(text)
+  if (inside !== undefined) return [inside]
+  if (text === 'null')
+    throw refusal({ ...source, code: 'filter_null_operator' }, `${source.name} is compared with null.`)
+  if (text === 'true' || text === 'false') return [text === 'true', text]
+  const number = NUMBER.test(text) ? Number(text) : Number.NaN
+  if (!Number.isFinite(number) || (number === 0 && /[1-9]/.test(text.split(/e/i)[0] ?? ''))) return [text]
+  return [number === 0 ? 0 : number, text]
+}

@@ -1,0 +1,205 @@
+/** Functions: deployed as immutable versions of a source, configured, read, listed, deleted. */
+
+import { createHash } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { compileFunction, type Fault } from '../../platform/functions/compile.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { AdminScope } from '../../platform/scope.ts'
+import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
+
+const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
+
+const FunctionName = Type.String({
+  pattern: '^[a-z][a-z0-9-]{0,62}$',
+  description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
+})
+
+const settings = {
+  timeout_ms: Type.Integer({
+    minimum: 1,
+    maximum: timeout.max,
+    description: `Milliseconds until it is ended; ${timeout.default} where it was never set.`,
+  }),
+  memory_mb: Type.Integer({
+    minimum: memory.min,
+    maximum: memory.max,
+    description: `Megabytes that its process may hold; ${memory.default} where it was never set.`,
+  }),
+  anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
+}
+const Config = Type.Object(settings)
+type Config = Static<typeof Config>
+/** Each member that is named is set; the others stay. */
+const ConfigChange = Type.Object(
+  {
+    timeout_ms: Type.Optional(settings.timeout_ms),
+    memory_mb: Type.Optional(settings.memory_mb),
+    anon: Type.Optional(settings.anon),
+  },
+  { additionalProperties: false },
+)
+
+export const DEFAULTS: Config = { timeout_ms: timeout.default, memory_mb: memory.default, anon: false }
+
+export const FunctionRecord = Type.Object({
+  id: Id('fn'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  name: Type.String(),
+  version: Type.Integer({ minimum: 1, description: 'The version that is invoked.' }),
+  sha256: Type.String({ description: 'Of the source.' }),
+  config: Config,
+  created_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+})
+export type FunctionRecord = Static<typeof FunctionRecord>
+
+const COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
+  ${JSON.stringify(DEFAULTS)}::jsonb || f.config as config, f.created_by, f.created_at, f.updated_at`
+const VERSIONED = sql`functions f join function_versions v on v.tenant_id = f.tenant_id
+  and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
+/** Names are a workspace's own, so a name means something only to a credential that names one. */
+const named = (id: string): Sql => sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
+const FunctionRef = Ref('function, or its name where the credential names a workspace')
+
+export const createFunction = onStructure({
+  name: 'function.create',
+  summary: 'Deploy a function; a name that is there gets its next version',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    name: FunctionName,
+    source: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.functionSourceBytesMax,
+      description: 'TypeScript or JavaScript: one module, whose default export is called with the input.',
+    }),
+    config: Type.Optional(ConfigChange),
+  }),
+  output: FunctionRecord,
+  http: {
+    method: 'POST',
+    path: '/v1/functions',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/functions/${id}`,
+  },
+  run: async (scope, { workspace_id, name, source, config = {} }) => {
+    const compiled = await compileFunction(source)
+    if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
+    const sha256 = createHash('sha256').update(source).digest('hex')
+    const change = JSON.stringify(config)
+    const { subject } = scope.actor
+    const deployed = await scope.row<FunctionRecord>(sql`
+      with deployed as (
+        insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
+        select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
+        from workspaces where id = ${workspace_id} and state = 'active'
+        on conflict (tenant_id, workspace_id, name) do update set
+          active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
+          config = functions.config || excluded.config, updated_at = now()
+        returning *
+      ), v as (
+        insert into function_versions
+          (tenant_id, workspace_id, function_id, version, source, compiled, sha256, created_by)
+        select tenant_id, workspace_id, id, active_version, ${source}, ${compiled.code}, ${sha256}, ${subject}
+        from deployed returning sha256
+      )
+      select ${COLUMNS} from deployed f, v`)
+    if (deployed === undefined) throw await whyNot(scope, workspace_id)
+    return deployed
+  },
+})
+
+/** All faults at once; the text names the first. */
+function functionInvalid(faults: readonly Fault[]): Problem {
+  const [first] = faults
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+  const detail = first && `${first.line}:${first.column} ${first.message}${more}`
+  return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
+}
+
+async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
+  if (row === undefined) return notFound('workspace')
+  return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
+}
+
+export const getFunction = onStructure({
+  name: 'function.get',
+  summary: 'Read a function and the source of its version',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef }),
+  output: Type.Interface([FunctionRecord], { source: Type.String() }),
+  http: { method: 'GET', path: '/v1/functions/{id}' },
+  run: async (scope, { id }) => {
+    const found = await scope.row<FunctionRecord & { source: string }>(
+      sql`select ${COLUMNS}, v.source from ${VERSIONED} where ${named(id)}`,
+    )
+    if (found === undefined) throw notFound('function')
+    return found
+  },
+})
+
+export const listFunctions = onStructure({
+  name: 'function.list',
+  summary: 'List functions',
+  roles: ADMINS,
+  input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
+  output: PageOf(FunctionRecord),
+  http: { method: 'GET', path: '/v1/functions' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const workspaceId = input.workspace_id ?? null
+    return pageFrom(
+      input,
+      await scope.rows<FunctionRecord>(sql`
+        select ${COLUMNS} from ${VERSIONED}
+        where f.id > ${after} and (${workspaceId}::text is null or f.workspace_id = ${workspaceId})
+        order by f.id limit ${limit}`),
+    )
+  },
+})
+
+export const configureFunction = onStructure({
+  name: 'function.configure',
+  summary: 'Set the named members of a function’s configuration, for runs that start from now on',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef, ...ConfigChange.properties }),
+  output: FunctionRecord,
+  http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
+  run: async (scope, { id, ...change }) => {
+    const [changed] = await scope.rows<FunctionRecord>(sql`
+      with f as (
+        update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()
+        where ${named(id)} returning *
+      )
+      select ${COLUMNS} from f join function_versions v on v.tenant_id = f.tenant_id
+        and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`)
+    if (changed === undefined) throw notFound('function')
+    return changed
+  },
+})
+
+export const deleteFunction = onStructure({
+  name: 'function.delete',
+  summary: 'Delete a function with all its versions; runs that have begun go on',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/functions/{id}' },
+  run: async (scope, { id }) => {
+    const [, [gone] = []] = await scope.batch(
+      sql`delete from function_versions v using functions f where v.tenant_id = f.tenant_id
+        and v.workspace_id = f.workspace_id and v.function_id = f.id and ${named(id)}`,
+      sql`delete from functions f where ${named(id)} returning id`,
+    )
+    if (gone === undefined) throw notFound('function')
+    return { id: String(gone['id']), deleted: true as const }
+  },
+})

@@ -1,0 +1,96 @@
+/** Quotas of a workspace: set by operators, enforced by the database where rows are made (migration 0011). */
+
+import Type, { type Static } from 'typebox'
+import { ADMINS, OPERATORS } from '../core/policy.ts'
+import { notFound } from '../core/problem.ts'
+import { sql } from '../platform/pg/sql.ts'
+import type { AdminScope } from '../platform/scope.ts'
+import { Id, Input, onStructure, Ref } from './kinds.ts'
+
+/** Every quota that is enforced. A name is listed once its rows are counted (`tenon.count_as`). */
+const QUOTAS = [
+  'collections',
+  'documents',
+  'flows',
+  'flow_versions',
+  'concurrent_executions',
+  'api_keys',
+] as const
+
+const Limit = Type.Integer({
+  minimum: -1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'How many there may be; -1: unlimited.',
+})
+
+const Quota = Type.Object({
+  limit: Limit,
+  used: Type.Integer(),
+  remaining: Type.Union([Type.Integer(), Type.Null()], { description: 'null: unlimited.' }),
+})
+
+export const Quotas = Type.Object({
+  workspace_id: Id('ws'),
+  quotas: Type.Record(Type.String(), Quota),
+})
+export type Quotas = Static<typeof Quotas>
+
+const Limits = Type.Object(Object.fromEntries(QUOTAS.map((name) => [name, Type.Optional(Limit)])), {
+  additionalProperties: false,
+  minProperties: 1,
+})
+
+export const setQuotas = onStructure({
+  name: 'quota.set',
+  summary: 'Set quotas of a workspace; those that are not named stay',
+  roles: OPERATORS,
+  input: Input({ workspace_id: Ref('workspace'), limits: Limits }),
+  output: Quotas,
+  http: { method: 'PUT', path: '/v1/quotas', body: '*' },
+  // In the order of their names, so that two at once wait for each other instead of dying together.
+  run: async (scope, { workspace_id, limits }) => {
+    const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
+    await scope.batch(...entries.flatMap(([name, max]) => setOne(workspace_id, name, max)))
+    return readQuotas(scope, workspace_id)
+  },
+})
+
+/** Locks out whoever counts, then counts what is there: from then on the number is kept by the triggers. */
+function setOne(workspaceId: string, name: string, max: number) {
+  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(tenant_id, id, ${name}))
+    from workspaces where id = ${workspaceId}`
+  if (max === -1) {
+    return [lock, sql`delete from quotas where workspace_id = ${workspaceId} and name = ${name}`]
+  }
+  const set = sql`
+    insert into quotas (tenant_id, workspace_id, name, max, used)
+    select tenant_id, id, ${name}, ${max}, tenon.quota_count(tenant_id, id, ${name})
+    from workspaces where id = ${workspaceId}
+    on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
+  return [lock, set]
+}
+
+export const getQuotas = onStructure({
+  name: 'quota.get',
+  summary: 'Read the quotas of a workspace: limit, used, remaining',
+  roles: ADMINS,
+  input: Input({ workspace_id: Ref('workspace') }),
+  output: Quotas,
+  http: { method: 'GET', path: '/v1/quotas' },
+  run: (scope, { workspace_id }) => readQuotas(scope, workspace_id),
+})
+
+async function readQuotas(scope: AdminScope, workspaceId: string): Promise<Quotas> {
+  const rows = await scope.rows<{ name: string; limit: number; used: number }>(sql`
+    select n.name, coalesce(q.max, -1) as limit,
+      coalesce(q.used, tenon.quota_count(w.tenant_id, w.id, n.name)) as used
+    from workspaces w cross join jsonb_array_elements_text(${JSON.stringify(QUOTAS)}::jsonb) as n (name)
+      left join quotas q on q.tenant_id = w.tenant_id and q.workspace_id = w.id and q.name = n.name
+    where w.id = ${workspaceId}`)
+  if (rows.length === 0) throw notFound('workspace')
+  const quotas = rows.map(({ name, limit, used }) => {
+    const remaining = limit === -1 ? null : Math.max(0, limit - used)
+    return [name, { limit, used, remaining }] as const
+  })
+  return { workspace_id: workspaceId, quotas: Object.fromEntries(quotas) }
+}

@@ -1,0 +1,175 @@
+/** Schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
+
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { refusal, violated } from '../../platform/pg/database.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { AdminScope } from '../../platform/scope.ts'
+import { CollectionName } from '../collections/fields.ts'
+import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
+import { columnsOf } from './columns.ts'
+import { memoKey } from './declarations.ts'
+import { checkSchema } from './language.ts'
+import { prepare } from './prepare.ts'
+
+const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
+const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
+  description:
+    'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
+})
+const Access = Type.Object(
+  {
+    anon: Type.Optional(
+      Type.Object({ read: Type.Optional(Type.Boolean()) }, { additionalProperties: false }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'What anon keys may do. They read where nothing else is said.',
+  },
+)
+const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
+})
+
+const Schema = Type.Object({
+  id: Id('sch'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  collection: CollectionName,
+  store: Store,
+  schema: JsonSchema,
+  mode: Mode,
+  access: Access,
+  created_at: Time,
+  updated_at: Time,
+})
+type Schema = Static<typeof Schema>
+
+const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access, created_at, updated_at`
+
+export const createSchema = onStructure({
+  name: 'schema.create',
+  summary: 'Declare a collection',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    collection: CollectionName,
+    store: Store,
+    schema: JsonSchema,
+    mode: Type.Optional(Mode),
+    access: Type.Optional(Access),
+  }),
+  output: Schema,
+  http: {
+    method: 'POST',
+    path: '/v1/schemas',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/schemas/${id}`,
+  },
+  run: async (scope, input) => {
+    const schema = checkSchema(input.schema)
+    prepare(schema)
+    const columns = input.store === 'relational' ? columnsOf(schema) : []
+    const made = await scope
+      .row<Schema>(sql`
+        insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access)
+        select ${scope.newId('sch')}, w.tenant_id, w.id, ${input.collection}, ${input.store},
+          ${JSON.stringify(schema)}::jsonb, ${input.mode ?? 'enforce'}, ${JSON.stringify(columns)}::jsonb,
+          ${JSON.stringify(input.access ?? {})}::jsonb
+        from workspaces w where w.id = ${input.workspace_id} and w.state = 'active'
+          and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
+        returning ${COLUMNS}`)
+      .catch((error: unknown) => {
+        throw refused(error, input.collection)
+      })
+    if (made === undefined) throw await whyNot(scope, input.workspace_id)
+    scope.forget(refOf(made), memoKey(made.collection))
+    return made
+  },
+})
+
+const refOf = (schema: Schema) =>
+  ({ tenantId: schema.tenant_id, workspaceId: schema.workspace_id }) as WorkspaceRef
+
+function refused(error: unknown, collection: string): unknown {
+  if (violated(error) !== undefined)
+    return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
+  if (refusal(error) !== 'has_documents') return error
+  return new Problem('state_conflict', {
+    detail: `The collection ${collection} has documents that were written before it was declared.`,
+    hint: 'Declare another name, or delete the documents first.',
+  })
+}
+
+async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
+  if (row === undefined) return notFound('workspace')
+  if (row.state !== 'active')
+    return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
+  const limit = LIMITS.schemasPerWorkspaceMax
+  const detail = `The workspace has ${limit} declared collections, which is all it may have.`
+  return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
+}
+
+export const getSchema = onStructure({
+  name: 'schema.get',
+  summary: 'Read the declaration of a collection',
+  roles: ADMINS,
+  input: Input({ id: Ref('schema') }),
+  output: Schema,
+  http: { method: 'GET', path: '/v1/schemas/{id}' },
+  run: async (scope, { id }) => {
+    const schema = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
+    if (schema === undefined) throw notFound('schema')
+    return schema
+  },
+})
+
+export const listSchemas = onStructure({
+  name: 'schema.list',
+  summary: 'List declared collections',
+  roles: ADMINS,
+  input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
+  output: PageOf(Schema),
+  http: { method: 'GET', path: '/v1/schemas' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const workspaceId = input.workspace_id ?? null
+    return pageFrom(
+      input,
+      await scope.rows<Schema>(sql`
+        select ${COLUMNS} from schemas
+        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
+        order by id limit ${limit}`),
+    )
+  },
+})
+
+export const deleteSchema = onStructure({
+  name: 'schema.delete',
+  summary: 'Withdraw the declaration of an empty collection',
+  roles: ADMINS,
+  input: Input({ id: Ref('schema') }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/schemas/{id}' },
+  run: async (scope, { id }) => {
+    const gone = await scope
+      .row<Schema>(sql`delete from schemas where id = ${id} returning ${COLUMNS}`)
+      .catch((error: unknown) => {
+        if (refusal(error) !== 'has_documents') throw error
+        throw new Problem('state_conflict', {
+          detail: 'The collection has documents.',
+          hint: 'Delete them first.',
+        })
+      })
+    if (gone === undefined) throw notFound('schema')
+    scope.forget(refOf(gone), memoKey(gone.collection))
+    return { id: gone.id, deleted: true as const }
+  },
+})

@@ -1,0 +1,131 @@
+/** A schema as it is evaluated: references replaced by what they mean, annotations gone, its cost known. */
+
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { SAID, type Schema, type SchemaObject } from './language.ts'
+import { isCalm } from './patterns.ts'
+
+export interface Prepared {
+  readonly schema: Schema
+  /** Subschemas that one value may meet, each as often as a reference leads to it, and the items of their lists. */
+  readonly size: number
+  /** No pattern of it can take long with a short text. */
+  readonly calm: boolean
+  /** It speaks of a member that every object inherits, `toString` say; the library asks with `in`. */
+  readonly inherited: boolean
+}
+
+/**
+ * References form no circle, so what comes out is a finite graph that shares what is referred to twice. Whoever
+ * evaluates it needs no resolver, and meets at most `size` subschemas for each value of a document.
+ * @param root a schema that `checkSchema` let through
+ * @throws Problem `schema_invalid` where a reference leads nowhere, in a circle, or to too much
+ */
+export function prepare(root: SchemaObject): Prepared {
+  const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
+  const prepared = builder.build(root as Schema)
+  if (prepared.size <= LIMITS.schemaExpandedMax) return prepared
+  throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
+}
+
+class Builder {
+  readonly #defs: SchemaObject
+  readonly #done = new Map<string, Prepared>()
+  readonly #open = new Set<string>()
+
+  constructor(defs: SchemaObject) {
+    this.#defs = defs
+  }
+
+  build(schema: Schema): Prepared {
+    const made: Made = { said: [], size: 1, calm: true, inherited: false }
+    if (typeof schema === 'boolean') return { ...made, schema }
+    for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
+    const reference = schema['$ref']
+    if (typeof reference === 'string') this.#refer(made, reference)
+    return { ...made, schema: Object.fromEntries(made.said) }
+  }
+
+  #keyword(made: Made, name: string, value: unknown): void {
+    const keyword = SAID[name]
+    if (keyword === undefined) return
+    if (name === 'pattern') made.calm &&= isCalm(String(value))
+    if (keyword === 'patterns') made.calm &&= Object.keys(value as object).every(isCalm)
+    made.inherited ||= namesIn(value).some((member) => member in Object.prototype)
+    made.said.push([name, this.#below(made, keyword, value)])
+  }
+
+  #below(made: Made, keyword: (typeof SAID)[string], value: unknown): unknown {
+    if (typeof keyword === 'object') {
+      made.size += listed(value)
+      return value
+    }
+    if (keyword === 'schema') return this.#part(made, value)
+    if (keyword === 'schemas') return (value as unknown[]).map((item) => this.#part(made, item))
+    const named = Object.entries(value as object).map(
+      ([name, item]) => [name, this.#part(made, item)] as const,
+    )
+    return Object.fromEntries(named)
+  }
+
+  #part(made: Made, schema: unknown): Schema {
+    return add(made, this.build(schema as Schema))
+  }
+
+  /** `$ref` beside other keywords is one more condition (JSON Schema Core 2020-12 §8.2.3.1). */
+  #refer(made: Made, reference: string): void {
+    const target = add(made, this.#target(reference))
+    const conditions = made.said.find(([name]) => name === 'allOf')
+    if (conditions === undefined) made.said.push(['allOf', [target]])
+    else conditions[1] = [...(conditions[1] as Schema[]), target]
+  }
+
+  #target(reference: string): Prepared {
+    const name = reference.slice('#/$defs/'.length).replaceAll('~1', '/').replaceAll('~0', '~')
+    const known = this.#done.get(name)
+    if (known !== undefined) return known
+    if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} leads nowhere.`)
+    if (this.#open.has(name)) throw invalid(`${reference} leads in a circle, which is not taken.`)
+    this.#open.add(name)
+    const built = this.build(this.#defs[name] as Schema)
+    this.#open.delete(name)
+    this.#done.set(name, built)
+    return built
+  }
+}
+
+/** Items of `enum`, `required` and the like: each is a comparison. */
+function listed(value: unknown): number {
+  if (Array.isArray(value)) return value.length
+  return Object.values(Object(value)).reduce<number>(
+    (sum, item) => sum + (Array.isArray(item) ? item.length : 0),
+    0,
+  )
+}
+
+/** Names that a keyword may mean: those that are listed, and those of its members. */
+const namesIn = (value: unknown): string[] =>
+  [value, ...Object.values(Object(value))].flatMap((item) =>
+    Array.isArray(item) ? item.filter((name) => typeof name === 'string') : Object.keys(Object(item)),
+  )
+
+interface Made {
+  readonly said: [string, unknown][]
+  size: number
+  calm: boolean
+  inherited: boolean
+}
+
+function add(made: Made, part: Prepared): Schema {
+  made.size += part.size
+  made.calm &&= part.calm
+  made.inherited ||= part.inherited
+  return part.schema
+}
+
+function invalid(detail: string): Problem {
+  return new Problem('schema_invalid', {
+    detail,
+    errors: [{ in: 'body', name: 'schema', pointer: '/schema', detail }],
+  })
+}

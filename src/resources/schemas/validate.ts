@@ -1,0 +1,117 @@
+/** Documents against a prepared schema: what is wrong with them, found in bounded time. */
+
+import { createContext, Script } from 'node:vm'
+import { Check, Errors } from 'typebox/schema'
+import { Settings } from 'typebox/system'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import type { Prepared } from './prepare.ts'
+
+Settings.Set({ maxErrors: LIMITS.faultsShownMax })
+
+/** A fault of a document, with the keyword of the schema that says so. */
+export interface Fault extends InputError {
+  readonly keyword: string
+}
+
+/**
+ * Every fault, at most `faultsShownMax`; none where the document is valid. The schema is interpreted: no text of it
+ * becomes code.
+ * @param fields the caller's fields, already within the bounds of documents
+ * @throws Problem `validation_too_costly` where it takes longer than `validationMs`
+ */
+export function faultsOf(prepared: Prepared, fields: object): Fault[] {
+  const value = prepared.inherited ? bare(fields) : fields
+  const evaluate = () => (Check(prepared.schema, value) ? [] : Errors(prepared.schema, value)[1])
+  const errors = isCheap(prepared, fields) ? evaluate() : watched(evaluate)
+  return errors
+    .filter(({ keyword }) => keyword !== 'boolean')
+    .flatMap(toFaults)
+    .slice(0, LIMITS.faultsShownMax)
+}
+
+/** Whether the work is small whatever the schema says, so that the watch would cost more than it saves. */
+function isCheap({ size, calm }: Prepared, fields: object): boolean {
+  const extent: Extent = { values: 0, longest: 0 }
+  measure(fields, extent)
+  if (extent.values * size > LIMITS.validationUnwatchedSteps) return false
+  return extent.longest <= (calm ? LIMITS.matchedCharsMax : 0)
+}
+
+/** A copy whose objects inherit nothing. */
+function bare(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(bare)
+  const copy: Record<string, unknown> = Object.create(null)
+  for (const [name, member] of Object.entries(value)) copy[name] = bare(member)
+  return copy
+}
+
+interface Extent {
+  values: number
+  /** Characters of the longest text; of a name as well, since patterns meet those too. */
+  longest: number
+}
+
+function measure(value: unknown, extent: Extent): void {
+  extent.values += 1
+  if (typeof value === 'string') extent.longest = Math.max(extent.longest, value.length)
+  if (typeof value !== 'object' || value === null) return
+  for (const [name, member] of Object.entries(value)) {
+    if (!Array.isArray(value)) extent.longest = Math.max(extent.longest, name.length)
+    measure(member, extent)
+  }
+}
+
+const CLOCK = createContext({ evaluate: (): unknown => undefined })
+const RUN = new Script('evaluate()')
+
+/** The clock of `node:vm` stops whatever runs below it, the matching of a regular expression included. */
+function watched<T>(evaluate: () => T): T {
+  CLOCK['evaluate'] = evaluate
+  try {
+    return RUN.runInContext(CLOCK, { timeout: LIMITS.validationMs }) as T
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error
+    const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms.`
+    throw new Problem('validation_too_costly', { detail })
+  } finally {
+    CLOCK['evaluate'] = undefined
+  }
+}
+
+interface SchemaError {
+  readonly keyword: string
+  readonly instancePath: string
+  readonly message: string
+  readonly params: object
+}
+
+/** One fault a name where the library lists several names in one. */
+function toFaults({ keyword, instancePath, message, params }: SchemaError): Fault[] {
+  const { additionalProperties, requiredProperties } = params as {
+    additionalProperties?: readonly string[]
+    requiredProperties?: readonly string[]
+  }
+  if (keyword === 'additionalProperties' && additionalProperties !== undefined)
+    return additionalProperties.map((name) =>
+      toFault(keyword, below(instancePath, name), 'is not a declared field'),
+    )
+  if (keyword === 'required' && requiredProperties !== undefined)
+    return requiredProperties.map((name) => toFault(keyword, below(instancePath, name), 'is required'))
+  return [toFault(keyword, instancePath, message)]
+}
+
+const below = (pointer: string, name: string) =>
+  `${pointer}/${name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')}`
+
+function toFault(keyword: string, pointer: string, detail: string): Fault {
+  const short = pointer.slice(0, 300)
+  return {
+    in: 'body',
+    name: short.split('/')[1] ?? '',
+    pointer: short,
+    keyword,
+    detail: detail.slice(0, 300),
+  }
+}

@@ -1,0 +1,417 @@
+/** Declared collections: what a schema may be, what it does to documents, who sees it. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  eventually,
+  type Reply,
+  type Room,
+  tokenOf,
+  unique,
+} from '../support/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const TODO = {
+  type: 'object',
+  required: ['title'],
+  properties: {
+    title: { type: 'string', minLength: 1, maxLength: 20 },
+    age: { type: 'integer', minimum: 0 },
+    done: { type: 'boolean' },
+    state: { $ref: '#/$defs/state' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
+  additionalProperties: false,
+  $defs: { state: { enum: ['open', 'closed'] } },
+}
+
+interface Declared {
+  collection?: string
+  store?: string
+  schema?: unknown
+  [member: string]: unknown
+}
+
+const declare = (body: Declared = {}, of: Room = room) =>
+  call('POST', '/v1/schemas', {
+    as: of.operator,
+    body: {
+      workspace_id: of.workspaceId,
+      collection: unique('c'),
+      store: 'relational',
+      schema: TODO,
+      ...body,
+    },
+  })
+const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
+
+describe.each(['relational', 'document'])('a %s collection', (store) => {
+  test('is declared, read, listed, withdrawn when it is empty', async () => {
+    const of = await aRoom()
+    const made = await declare({ store }, of)
+    expect(made.status).toBe(201)
+    expect(made.headers.get('location')).toBe(`/v1/schemas/${made.body.id}`)
+    expect(made.body).toMatchObject({
+      store,
+      schema: TODO,
+      mode: 'enforce',
+      access: {},
+      tenant_id: of.tenantId,
+    })
+    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: of.tenantId })
+    expect((await call('GET', `/v1/schemas/${made.body.id}`, { as })).body).toEqual(made.body)
+    expect((await call('GET', '/v1/schemas', { as })).body.data).toEqual([made.body])
+    const { body } = await call('POST', at(made.body.collection), { as: of.service, body: { title: 'a' } })
+    const full = await call('DELETE', `/v1/schemas/${made.body.id}`, { as })
+    expect([full.status, full.body.code]).toEqual([409, 'state_conflict'])
+    expect((await call('GET', at(made.body.collection, body.id), { as: of.service })).body.title).toBe('a')
+    await call('DELETE', at(made.body.collection, body.id), { as: of.service })
+    expect((await call('DELETE', `/v1/schemas/${made.body.id}`, { as })).body).toEqual({
+      id: made.body.id,
+      deleted: true,
+    })
+    expect((await call('GET', `/v1/schemas/${made.body.id}`, { as })).status).toBe(404)
+    expect(await asSuperuser(`select from pg_class where relname = $1`, [made.body.id])).toEqual([])
+  })
+})
+
+const create = (collection: string, body: unknown, of: Room = room): Promise<Reply> =>
+  call('POST', at(collection), { as: of.service, body })
+
+describe('documents of a declared collection', () => {
+  test('what does not fit is refused with every fault at once; nothing is stored', async () => {
+    for (const store of ['relational', 'document']) {
+      const { body: schema } = await declare({ store })
+      const { status, body } = await create(schema.collection, {
+        age: -1,
+        done: 'x',
+        tags: ['a', 1],
+        x: 1,
+        y: 2,
+      })
+      expect([status, body.code]).toEqual([422, 'schema_violation'])
+      const faults = body.errors.map(({ pointer, keyword }: Reply['body']) => `${pointer} ${keyword}`)
+      expect(faults.sort()).toEqual(
+        ['/age minimum', '/done type', '/tags/1 type', '/title required', '/x additionalProperties'].concat(
+          '/y additionalProperties',
+        ),
+      )
+      expect((await call('GET', at(schema.collection), { as: room.service })).body.data).toEqual([])
+      const good = await create(schema.collection, { title: 'a', age: 1, state: 'open' })
+      const put = (fields: unknown) =>
+        call('PUT', at(schema.collection, good.body.id), { as: room.service, body: fields })
+      expect((await put({ state: 'lost' })).body.errors).toMatchObject([
+        { pointer: '/state', keyword: 'enum' },
+      ])
+      expect((await put({ title: 'b' })).body).toMatchObject({
+        title: 'b',
+        age: 1,
+        state: 'open',
+        _version: 2,
+      })
+      expect((await put({ title: null })).body.code).toBe('schema_violation')
+    }
+  })
+
+  test('warn stores and says so, off says nothing', async () => {
+    for (const store of ['relational', 'document']) {
+      const warn = await declare({ store, mode: 'warn' })
+      const made = await create(warn.body.collection, { age: 'old' })
+      expect(made.status).toBe(201)
+      expect(made.body._warnings.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual([
+        '/age',
+        '/title',
+      ])
+      const path = at(warn.body.collection, made.body.id)
+      expect((await call('GET', path, { as: room.anon })).body).not.toHaveProperty('_warnings')
+      const put = await call('PUT', path, { as: room.service, body: { title: 'a', age: 3 } })
+      expect(put.body).not.toHaveProperty('_warnings')
+      const off = await declare({ store, mode: 'off' })
+      const any = await create(off.body.collection, { age: 'old', other: 1 })
+      expect([any.status, any.body.age, any.body._warnings]).toEqual([201, 'old', undefined])
+    }
+  })
+
+  test('a flow that writes what does not fit fails with the same code', async () => {
+    const { body } = await declare({ schema: TODO })
+    const source = `document: { dsl: '1.0.3', namespace: test, name: ${unique('f')}, version: '1.0.0' }
+do:
+- good: { call: collection.create, with: { name: ${body.collection}, document: { title: a } } }
+- bad: { call: collection.create, with: { name: ${body.collection}, document: { age: 1 } } }`
+    const as = room.operator
+    const flow = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+    const run = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+      as,
+      body: { input: {} },
+      headers: { prefer: 'wait=20' },
+    })
+    expect(run.body.status).toBe('faulted')
+    expect(run.body.error.detail).toContain('schema_violation')
+    expect((await call('GET', at(body.collection), { as: room.anon })).body.data).toMatchObject([
+      { title: 'a' },
+    ])
+  })
+})
+
+describe('declaring', () => {
+  test('a collection that has documents, or a declaration, stays as it is', async () => {
+    const collection = unique('c')
+    await create(collection, { a: 1 })
+    for (const store of ['relational', 'document']) {
+      const late = await declare({ collection, store })
+      expect([late.status, late.body.code]).toEqual([409, 'state_conflict'])
+      expect(late.body.detail).toContain('has documents')
+    }
+    expect((await create(collection, { a: 2 })).status).toBe(201)
+    const { body } = await declare()
+    const again = await declare({ collection: body.collection, store: 'document' })
+    expect([again.status, again.body.code]).toEqual([409, 'conflict'])
+  })
+
+  test('a node that has not heard of it loses no document', async () => {
+    const collection = unique('c')
+    // This node remembers that nobody declared it …
+    expect((await call('GET', at(collection), { as: room.anon })).body.data).toEqual([])
+    // … and another one declares it: seen from here, rows come out of nowhere.
+    const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
+    await asSuperuser(
+      `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
+       values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
+      [id, room.tenantId, room.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
+    )
+    expect((await create(collection, { n: 1 })).status).toBe(201)
+    expect((await create(collection, { n: 'x' })).body.code).toBe('schema_violation')
+    const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
+    expect(row?.c1).toBe('1')
+    expect(await asSuperuser('select from tenon.documents where collection = $1', [collection])).toEqual([])
+    // The other way round: the table goes, and what this node remembers of it with it.
+    const [{ body }] = [await call('GET', at(collection), { as: room.service })]
+    await call('DELETE', at(collection, body.data[0].id), { as: room.service })
+    await asSuperuser('delete from tenon.schemas where id = $1', [id])
+    expect((await create(collection, { n: 2 })).status).toBe(201)
+  })
+
+  test('writers and a declaration at once: whoever wins, every document is found again', async () => {
+    for (let round = 0; round < 5; round++) {
+      const collection = unique('race')
+      const replies = await Promise.all([
+        ...Array.from({ length: 6 }, () => create(collection, { title: 'a' })),
+        declare({ collection }),
+        ...Array.from({ length: 6 }, () => create(collection, { title: 'a' })),
+      ])
+      const made = replies.filter((reply) => reply.status === 201 && reply.body._version === 1)
+      expect(made).toHaveLength(12)
+      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: room.service })
+      expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(
+        made.map((reply) => reply.body.id).sort(),
+      )
+    }
+  })
+
+  test('anon keys read where nothing else is said, and nowhere else', async () => {
+    for (const store of ['relational', 'document']) {
+      const { body } = await declare({ store, access: { anon: { read: false } } })
+      expect(body.access).toEqual({ anon: { read: false } })
+      const made = await create(body.collection, { title: 'a' })
+      for (const path of [at(body.collection), at(body.collection, made.body.id)]) {
+        const reply = await call('GET', path, { as: room.anon })
+        expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
+      }
+      const query = await call('POST', `/v1/collections/${body.collection}/query`, {
+        as: room.anon,
+        body: {},
+      })
+      expect(query.status).toBe(403)
+      expect((await call('GET', at(body.collection), { as: room.service })).body.data).toHaveLength(1)
+    }
+  })
+
+  test('two tenants, one name: two collections', async () => {
+    const [a, b] = await Promise.all([aRoom(), aRoom()])
+    const sibling = await aWorkspace(a)
+    for (const of of [a, b, sibling]) {
+      await declare({ collection: 'shared' }, of)
+      await create('shared', { title: of.workspaceId.slice(-12) }, of)
+    }
+    for (const of of [a, b, sibling]) {
+      const { body } = await call('GET', at('shared'), { as: of.service })
+      expect(body.data.map(({ title }: { title: string }) => title)).toEqual([of.workspaceId.slice(-12)])
+    }
+  })
+
+  test('is for admins of the workspace, in their own', async () => {
+    const other = await aRoom()
+    const as = await tokenOf({
+      roles: ['workspace_admin'],
+      tenant_id: room.tenantId,
+      workspace_id: room.workspaceId,
+    })
+    const body = { collection: unique('c'), store: 'document', schema: {} }
+    const post = (workspace_id: string) =>
+      call('POST', '/v1/schemas', { as, body: { ...body, workspace_id } })
+    expect((await post(other.workspaceId)).status).toBe(404)
+    expect((await post((await aWorkspace(room)).workspaceId)).status).toBe(404)
+    expect((await post(room.workspaceId)).status).toBe(201)
+  })
+})
+
+/** Subschemas in a circle, or doubling at each step. */
+const circle = { $ref: '#/$defs/a', $defs: { a: { properties: { x: { $ref: '#/$defs/a' } } } } }
+const doubling = {
+  $ref: '#/$defs/d0',
+  $defs: Object.fromEntries(
+    Array.from({ length: 20 }, (_, n) => [
+      `d${n}`,
+      n === 19 ? {} : { allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] },
+    ]),
+  ),
+}
+const nested = (depth: number): object =>
+  Array.from({ length: depth }).reduce<object>((schema) => ({ not: schema }), {})
+
+describe('a schema that is refused', () => {
+  test.each([
+    ['indexes beside it', {}, 400],
+    ['an unknown keyword', { schema: { unevaluatedProperties: false } }, 422],
+    ['a misspelt one', { schema: { properties: { a: { typ: 'string' } } } }, 422],
+    ['another dialect', { schema: { $schema: 'http://json-schema.org/draft-07/schema#' } }, 422],
+    ['an $id', { schema: { $id: 'https://example.com/x' } }, 422],
+    ['a reference to the network', { schema: { $ref: 'http://127.0.0.1/x' } }, 422],
+    ['a reference to nothing', { schema: { $ref: '#/$defs/x' } }, 422],
+    ['a reference to Object', { schema: { $ref: '#/$defs/constructor' } }, 422],
+    ['a circle', { schema: circle }, 422],
+    ['doubling references', { schema: doubling }, 422],
+    ['$data', { schema: { properties: { a: { minimum: { $data: '1/b' } } } } }, 422],
+    ['depth', { schema: nested(200) }, 422],
+    ['size', { schema: { description: 'x'.repeat(70_000) } }, 422],
+    [
+      'many subschemas',
+      { schema: { properties: Object.fromEntries(Array.from({ length: 1_500 }, (_, n) => [`p${n}`, {}])) } },
+      422,
+    ],
+    ['a broken pattern', { schema: { properties: { a: { pattern: '(' } } } }, 422],
+    ['a long pattern', { schema: { properties: { a: { pattern: 'a'.repeat(300) } } } }, 422],
+    ['a repeated repetition', { schema: { properties: { a: { pattern: '^(a+)+$' } } } }, 422],
+    ['the same as a name', { schema: { patternProperties: { '^([a-z]*)*$': {} } } }, 422],
+    [
+      'a named group in a pattern of names',
+      { schema: { patternProperties: { '(?<a>x)': {}, '(?<a>y)': {} } } },
+      422,
+    ],
+    ['an unknown format', { schema: { properties: { a: { format: 'regex' } } } }, 422],
+    ['an unknown type', { schema: { properties: { a: { type: 'bigint' } } } }, 422],
+    ['another root', { schema: { type: 'array' } }, 422],
+    ['a field of ours', { schema: { properties: { _version: {} } } }, 422],
+    ['NUL', { schema: { properties: { 'a\u0000b': {} } } }, 422],
+    ['half a surrogate', { schema: { title: '\ud800' } }, 422],
+    ['no object', { schema: [] }, 400],
+    ['a store of its own', { store: 'mysql' }, 400],
+    ['write access', { access: { anon: { write: true } } }, 400],
+  ])('%s', async (name, body, status) => {
+    const reply = await declare(name === 'indexes beside it' ? { ...body, indexes: [] } : body)
+    expect([reply.status, reply.body.code]).toEqual([
+      status,
+      status === 422 ? 'schema_invalid' : 'validation_failed',
+    ])
+    expect(reply.body.errors.length).toBeGreaterThan(0)
+    expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indexes)/)
+  })
+
+  test('because it is deeper than any stack', async () => {
+    const deep = `${'{"not":'.repeat(60_000)}{}${'}'.repeat(60_000)}`
+    const body = `{"workspace_id":"${room.workspaceId}","collection":"deep","store":"relational","schema":${deep}}`
+    const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+    expect([reply.status, reply.body.code]).toEqual([422, 'schema_invalid'])
+    const list = await call('POST', '/v1/schemas', {
+      as: room.operator,
+      body: body.replaceAll('"not":', '"enum":'),
+    })
+    expect(list.status).toBe(422)
+  })
+
+  test('because of __proto__ never becomes one', async () => {
+    const body = `{"workspace_id":"${room.workspaceId}","collection":"proto","store":"relational",
+      "schema":{"properties":{"__proto__":{"type":"string"}}}}`
+    const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+    expect([reply.status, reply.body.code]).toEqual([400, 'body_invalid'])
+  })
+})
+
+describe('text of a schema is never code', () => {
+  const NAMES = [
+    `"; drop table tenon.schemas; --`,
+    `c1"), (select 1`,
+    `'] || process.exit() || ['`,
+    `\`\${globalThis.pwned = 1}\``,
+    '*/ throw 1 /*',
+    '\u2028\u2029\n\\',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    `$1`,
+    '~/~0~1',
+  ]
+  test.each(['relational', 'document'])('hostile names in a %s collection', async (store) => {
+    const properties = Object.fromEntries(NAMES.map((name) => [name, { type: 'string', enum: [name] }]))
+    const patternProperties = Object.fromEntries(
+      NAMES.slice(5, 9).map((name) => [`^${name.replace('\\', '')}x`, {}]),
+    )
+    const schema = { properties, patternProperties, required: NAMES, additionalProperties: false }
+    const { status, body } = await declare({ store, schema })
+    expect(status).toBe(201)
+    const fields = Object.fromEntries(NAMES.map((name) => [name, name]))
+    const made = await create(body.collection, fields)
+    expect(made.body).toMatchObject(fields)
+    const bad = await create(body.collection, Object.fromEntries(NAMES.map((name) => [name, 'x'])))
+    expect(bad.body.errors.filter(({ keyword }: Reply['body']) => keyword === 'enum')).toHaveLength(
+      NAMES.length,
+    )
+    const none = await create(body.collection, {})
+    expect(none.body.errors.map(({ keyword }: Reply['body']) => keyword)).toEqual(NAMES.map(() => 'required'))
+    const put = await call('PUT', at(body.collection, made.body.id), { as: room.service, body: { $1: '$1' } })
+    expect(put.body).toMatchObject(fields)
+  })
+})
+
+describe('a document that costs too much', () => {
+  const PATTERNS = ['^(a|a)*$', '^(a|ab?)+$', '^(?:a?){60}a{60}$', '(a*)(a*)(a*)(a*)(a*)b', '^(?=(a+))\\1*b']
+  test.each(PATTERNS)('matched with %s, it is stopped, and others go on', async (pattern) => {
+    const { status, body } = await declare({ schema: { properties: { a: { type: 'string', pattern } } } })
+    expect(status).toBe(201)
+    const startedMs = performance.now()
+    const [evil, good] = await Promise.all([
+      create(body.collection, { a: `${'a'.repeat(5_000)}!` }),
+      call('GET', '/healthz'),
+    ])
+    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    expect([evil.status, good.status]).toEqual([422, 200])
+    const quick = pattern.startsWith('^(?=')
+    expect(evil.body.code).toBe(quick ? 'schema_violation' : 'validation_too_costly')
+    expect((await create(body.collection, { b: 1 })).status).toBe(201)
+  })
+
+  test('with many items under many alternatives as well', async () => {
+    const items = { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) }
+    const { body } = await declare({ schema: { properties: { a: { type: 'array', items } } } })
+    const startedMs = performance.now()
+    const reply = await create(body.collection, { a: Array.from({ length: 100_000 }, () => 1) })
+    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    expect(reply.status).toBe(422)
+    await eventually(async () => ((await call('GET', '/healthz')).status === 200 ? true : undefined))
+  })
+
+  test('a large one that is cheap passes', async () => {
+    const { body } = await declare({ schema: { properties: { a: { type: 'array', uniqueItems: true } } } })
+    expect((await create(body.collection, { a: Array.from({ length: 12_000 }, (_, n) => n) })).status).toBe(
+      201,
+    )
+  })
+})

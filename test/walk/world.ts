@@ -1,0 +1,118 @@
+/** Two tenants made over the public interface alone, and the check that neither touched the other. */
+
+import { randomBytes } from 'node:crypto'
+import { expect } from 'vitest'
+import { Caller, Ears, expectAlive, expectStatus, list, str, token } from './client.ts'
+
+/** One tenant with a workspace, two keys and all that was ever said to it. */
+export interface Party {
+  readonly tenant: string
+  readonly workspace: string
+  readonly bucket: string
+  /** Stands in everything this tenant stores, and in nothing anybody else sends. */
+  readonly mark: string
+  readonly anonKey: string
+  readonly serviceKey: string
+  readonly anon: Caller
+  readonly service: Caller
+  /** The operator, at work in this tenant. */
+  readonly admin: Caller
+  readonly ears: Ears
+}
+
+export interface World {
+  readonly a: Party
+  readonly b: Party
+  readonly admin: Caller
+  readonly before: unknown[]
+}
+
+async function operator(ears = new Ears()): Promise<Caller> {
+  return new Caller({ authorization: `Bearer ${await token()}` }, ears)
+}
+
+export function word(): string {
+  return randomBytes(6).toString('hex')
+}
+
+const WAIT = { prefer: 'wait=30' }
+
+async function makeTenant(admin: Caller, mark: string): Promise<string> {
+  const made = await admin.post('/v1/tenants', { name: `Tenant ${mark}`, slug: `t-${mark}` }, WAIT)
+  expectStatus(made, 201)
+  return str(made, 'id')
+}
+
+/** @param more further fields of the body: `bucket` */
+async function makeWorkspace(
+  admin: Caller,
+  tenant: string,
+  slug: string,
+  more: Record<string, unknown> = {},
+): Promise<string> {
+  const body = { tenant_id: tenant, name: `Workspace ${slug}`, slug, ...more }
+  const made = await admin.post('/v1/workspaces', body, WAIT)
+  expectStatus(made, 201)
+  return str(made, 'id')
+}
+
+export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | 'service'): Promise<string> {
+  const made = await admin.post('/v1/api-keys', {
+    workspace_id: workspace,
+    kind,
+    name: `${kind} of the walk`,
+  })
+  expectStatus(made, 201)
+  return str(made, 'key')
+}
+
+async function makeParty(mark: string): Promise<Party> {
+  const ears = new Ears()
+  const admin = await operator(ears)
+  const tenant = await makeTenant(admin, mark)
+  const bucket = `walk-${mark}`
+  const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket })
+  const [anonKey, serviceKey] = [
+    await makeKey(admin, workspace, 'anon'),
+    await makeKey(admin, workspace, 'service'),
+  ]
+  const anon = new Caller({ apikey: anonKey }, ears)
+  const service = new Caller({ apikey: serviceKey }, ears)
+  return { tenant, workspace, bucket, mark, anonKey, serviceKey, anon, service, admin, ears }
+}
+
+/** Two tenants; the second has written three documents that must stay as they are. */
+export async function twoTenants(): Promise<World> {
+  const [a, b] = [await makeParty(`aa${word()}`), await makeParty(`bb${word()}`)]
+  for (const text of ['one', 'two', 'three']) {
+    expectStatus(await b.service.post('/v1/collections/keepsakes/documents', { text, mark: b.mark }), 201)
+  }
+  return { a, b, admin: await operator(), before: await keepsakes(b) }
+}
+
+async function keepsakes(party: Party): Promise<unknown[]> {
+  const reply = await party.service.get('/v1/collections/keepsakes/documents')
+  expectStatus(reply, 200)
+  return list(reply)
+}
+
+/** The platform answers and the other tenant finds its world as it was. */
+export async function expectUnharmed(world: World): Promise<void> {
+  await expectAlive()
+  expect(await keepsakes(world.b)).toEqual(world.before)
+}
+
+/**
+ * Nothing of A ever reached B: neither its marked data nor its keys.
+ * @param named what B itself named in its requests, as a problem says what it is about
+ */
+export async function expectApart(world: World, ...named: string[]): Promise<void> {
+  await expectUnharmed(world)
+  let heard = world.b.ears.heard.join('\n')
+  for (const word of named) heard = heard.replaceAll(word, '')
+  expect(heard.length).toBeGreaterThan(0)
+  expect(heard).toContain(world.b.mark)
+  for (const secret of [world.a.mark, world.a.anonKey, world.a.serviceKey]) {
+    expect(heard.includes(secret), `B was told ${secret}`).toBe(false)
+  }
+}

@@ -1,0 +1,257 @@
+/** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
+
+import { call, type Room, tokenOf, unique } from '../support/tenants.ts'
+
+/** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
+type Foreign =
+  /** As if it were not there. */
+  | 'not_found'
+  /** A list of its own things: none of ours is in it. */
+  | 'own_list'
+  /** It makes or reads something of its own; ours stays as it is. */
+  | 'own_thing'
+  /** The role alone refuses it. */
+  | 'refused'
+  /** The object store refuses the workspace's identity (interface.md §5). */
+  | 'denied'
+
+export interface Row {
+  readonly path: (world: World) => string
+  readonly body?: (world: World) => unknown
+  readonly foreign: Foreign
+}
+
+export interface World {
+  readonly room: Room
+  readonly keyId: string
+  readonly schemaId: string
+  readonly operationId: string
+  readonly documentId: string
+  readonly flowId: string
+  readonly executionId: string
+  readonly bucket: string
+  readonly functionId: string
+}
+
+const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
+
+const SOURCE = (name: string) =>
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
+
+export const ROWS: Readonly<Record<string, Row>> = {
+  'tenant.create': {
+    path: () => '/v1/tenants',
+    body: () => ({ name: 'X', slug: unique('x') }),
+    foreign: 'refused',
+  },
+  'tenant.get': { path: ({ room }) => `/v1/tenants/${room.tenantId}`, foreign: 'not_found' },
+  'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
+  'workspace.create': {
+    path: () => '/v1/workspaces',
+    body: ({ room }) => ({ tenant_id: room.tenantId, name: 'X', slug: unique('x') }),
+    foreign: 'not_found',
+  },
+  'workspace.get': { path: ({ room }) => `/v1/workspaces/${room.workspaceId}`, foreign: 'not_found' },
+  'workspace.list': { path: ({ room }) => `/v1/workspaces?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'api_key.create': {
+    path: () => '/v1/api-keys',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'anon', name: 'x' }),
+    foreign: 'not_found',
+  },
+  'api_key.get': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'api_key.list': {
+    path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'schema.create': {
+    path: () => '/v1/schemas',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      collection: unique('c'),
+      store: 'relational',
+      schema: {},
+    }),
+    foreign: 'not_found',
+  },
+  'schema.get': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  'schema.list': {
+    path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
+  'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
+  'collection.create': {
+    path: () => '/v1/collections/secrets/documents',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.get': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
+  'collection.query': {
+    path: () => '/v1/collections/secrets/query',
+    body: () => ({ filter: { by: 'us' } }),
+    foreign: 'own_list',
+  },
+  'collection.update': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'collection.delete': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
+  'object.head': { path: object, foreign: 'denied' },
+  'object.get': { path: object, foreign: 'denied' },
+  'object.delete': { path: object, foreign: 'denied' },
+  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
+  'event.publish': {
+    path: () => '/v1/events/publish',
+    body: () => ({ topic: 'sweep', data: 1 }),
+    foreign: 'own_thing',
+  },
+  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+  'quota.set': {
+    path: () => '/v1/quotas',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, limits: { documents: 0 } }),
+    foreign: 'refused',
+  },
+  'quota.get': { path: ({ room }) => `/v1/quotas?workspace_id=${room.workspaceId}`, foreign: 'not_found' },
+  'service.configure': {
+    path: () => '/v1/services/configure',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }),
+    foreign: 'not_found',
+  },
+  'service.get': {
+    path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
+  'function.create': {
+    path: () => '/v1/functions',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      name: unique('x'),
+      source: 'export default () => 1',
+    }),
+    foreign: 'not_found',
+  },
+  'function.get': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.list': {
+    path: ({ room }) => `/v1/functions?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'function.configure': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/config`,
+    body: () => ({ timeout_ms: 5 }),
+    foreign: 'not_found',
+  },
+  'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.invoke': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/invoke`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
+  'flow.create': {
+    path: ({ room }) => `${room.flows}/definitions`,
+    body: () => ({ source: SOURCE(unique('f')) }),
+    foreign: 'not_found',
+  },
+  'flow.get': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
+  'flow.update': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`,
+    body: () => ({ source: SOURCE('changed') }),
+    foreign: 'not_found',
+  },
+  'flow.delete': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
+  'flow.validate': {
+    path: ({ room }) => `${room.flows}/validate`,
+    body: () => ({ source: SOURCE('x') }),
+    foreign: 'not_found',
+  },
+  'flow_version.create': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'flow_version.list': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
+    foreign: 'not_found',
+  },
+  'flow_version.get': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions/1`,
+    foreign: 'not_found',
+  },
+  'execution.create': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
+    body: () => ({ input: {} }),
+    foreign: 'not_found',
+  },
+  'execution.get': {
+    path: ({ room, executionId }) => `${room.flows}/executions/${executionId}`,
+    foreign: 'not_found',
+  },
+  'execution.list': { path: ({ room }) => `${room.flows}/executions`, foreign: 'not_found' },
+  'flow_execution.list': {
+    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
+    foreign: 'not_found',
+  },
+}
+
+/** A workspace with one thing of each kind in it. */
+export async function furnish(room: Room): Promise<World> {
+  const as = room.operator
+  const key = await call('POST', '/v1/api-keys', {
+    as,
+    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x' },
+  })
+  const schema = await call('POST', '/v1/schemas', {
+    as,
+    body: { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema: {} },
+  })
+  const operations = await call('GET', '/v1/operations?page[size]=200', {
+    as: await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId }),
+  })
+  const document = await call('POST', '/v1/collections/secrets/documents', {
+    as: room.service,
+    body: { by: 'us' },
+  })
+  const flow = await call('POST', `${room.flows}/definitions`, {
+    as,
+    body: { source: SOURCE('secret-flow') },
+  })
+  await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+  const execution = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+    as,
+    body: { input: {} },
+    headers: { prefer: 'wait=20' },
+  })
+  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
+  await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
+    as: room.service,
+    body: 'ours',
+    headers: { 'content-type': 'text/plain' },
+  })
+  const deployed = await call('POST', '/v1/functions', {
+    as,
+    body: { workspace_id: room.workspaceId, name: 'secret-function', source: 'export default () => "ours"' },
+  })
+  return {
+    room,
+    bucket,
+    keyId: key.body.id,
+    schemaId: schema.body.id,
+    operationId: operations.body.data[0].id,
+    documentId: document.body.id,
+    flowId: flow.body.id,
+    executionId: execution.body.id,
+    functionId: deployed.body.id,
+  }
+}

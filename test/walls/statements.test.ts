@@ -1,0 +1,44 @@
+/** Prepared statements: bounded on each connection, right when they come and go, right after a failed batch. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { Database, type Mandate } from '../../src/platform/pg/database.ts'
+import { Sql, sql } from '../../src/platform/pg/sql.ts'
+
+const MANDATE: Mandate = { mask: 'tenon_service', tenant: 't', workspace: 'w', statementTimeoutMs: 5_000 }
+let database: Database
+
+beforeAll(() => {
+  database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
+})
+afterAll(() => database.close())
+
+/** A statement whose text nobody else has. */
+const shape = (n: number) => Sql.of(Object.assign([`select ${n}::integer as n`], { raw: [] }), [])
+const prepared = sql`select count(*)::integer as n from pg_prepared_statements`
+
+async function ask(...statements: Sql[]) {
+  return (await database.batch(MANDATE, statements)).map(([row]) => row?.['n'])
+}
+
+test('endless shapes of queries leave a bounded number of statements, and every answer is right', async () => {
+  for (let n = 0; n < LIMITS.preparedStatementsMax * 2; n++) expect(await ask(shape(n))).toEqual([n])
+  const [count] = await ask(prepared)
+  expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
+  // One that was dropped, one that is there, one that is new; some of them twice.
+  expect(await ask(shape(0), shape(599), shape(1_000), shape(0), shape(599))).toEqual([0, 599, 1_000, 0, 599])
+})
+
+test('a batch that fails in its midst leaves nothing behind that would confuse the next', async () => {
+  const broken = sql`select 1 / ${0}::integer as n`
+  const oldest = LIMITS.preparedStatementsMax
+  for (let n = 0; n < oldest; n++) expect(await ask(shape(n))).toEqual([n])
+  for (let n = 2_000; n < 2_050; n++) {
+    // What comes after the fault is dropped for room and never closed; it must come back all the same.
+    await expect(ask(broken, shape(n), shape(n + 500), shape(n + 600))).rejects.toThrow()
+    expect(await ask(shape(n), shape(n + 500), shape(n))).toEqual([n, n + 500, n])
+  }
+  for (let n = 0; n < oldest; n++) expect(await ask(shape(n))).toEqual([n])
+  const [count] = await ask(prepared)
+  expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
+})
