@@ -6,6 +6,7 @@ import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
 import * as mcp from './mcp.ts'
+import { objectVerbs } from './object.ts'
 import { operatorToken, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
@@ -109,6 +110,7 @@ servers
   .action(verb(mcp.token))
 collectionVerbs(program)
 eventVerbs(program)
+objectVerbs(program)
 workspaceVerbs(program)
 
 program

@@ -47,6 +47,8 @@ export interface HttpBinding<Output> {
   readonly keyInQuery?: boolean
   /** 200 where absent. */
   readonly status?: (output: Output) => number
+  /** Other statuses that the same output may come with, for the OpenAPI document. */
+  readonly also?: readonly number[]
   readonly location?: (output: Output) => string | undefined
   readonly etag?: (output: Output) => string | undefined
 }
