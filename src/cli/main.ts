@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { createKey, createTenant } from './admin.ts'
 import * as flow from './flow.ts'
+import * as fn from './fn.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
@@ -94,6 +95,19 @@ flows
   .command('watch <execution>')
   .option(...workspaceOption)
   .action(verb(flow.watch))
+
+const functions = program.command('fn').description('functions')
+functions
+  .command('deploy <file>')
+  .description('deploy a TypeScript file; a name that is there gets its next version')
+  .option('--name <name>', 'default: the name of the file')
+  .option(...workspaceOption)
+  .action(verb(fn.deploy))
+functions
+  .command('invoke <name>')
+  .description('invoke a function with TENON_SERVICE_KEY and print its result')
+  .option('--input <json>', 'what it is called with', '{}')
+  .action(verb(fn.invoke))
 
 program
   .command('reference', { hidden: true })

@@ -286,7 +286,7 @@ describe('there is nothing outside', () => {
   })
 
   test('the text says that functions have no network', async () => {
-    const reply = await run('export default async () => (await fetch("http://127.0.0.1:1/")).status')
+    const reply = await run('export default async () => (await fetch("http://127.0.0.1:8080/")).status')
     expect(reply.body).toMatchObject({ code: 'function_error', error: { line: 1 } })
     expect(reply.body.detail).toBe(
       'Requires net access: functions have no network, files, environment or processes.',
