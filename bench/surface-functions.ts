@@ -10,7 +10,7 @@ import { Client, Connection } from '@temporalio/client'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import { type Running, startPlatform } from '../test/support/start.ts'
-import type { BareActivities } from './bare-workflow.ts'
+import type { BareActivities } from './functions-workflow.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 100
@@ -63,7 +63,7 @@ async function bareWorkflow(address: string): Promise<{ run(): Promise<unknown>;
   const activities: BareActivities = { answer: async () => ({ sum: 3 }) }
   const worker = await Worker.create({
     connection: await NativeConnection.connect({ address }),
-    workflowsPath: fileURLToPath(new URL('bare-workflow.ts', import.meta.url)),
+    workflowsPath: fileURLToPath(new URL('functions-workflow.ts', import.meta.url)),
     taskQueue: QUEUE,
     activities,
   })
