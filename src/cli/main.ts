@@ -7,6 +7,7 @@ import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
 import * as mcp from './mcp.ts'
 import { objectVerbs } from './object.ts'
+import * as fn from './fn.ts'
 import { operatorToken, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
@@ -112,6 +113,18 @@ collectionVerbs(program)
 eventVerbs(program)
 objectVerbs(program)
 workspaceVerbs(program)
+const functions = program.command('fn').description('functions')
+functions
+  .command('deploy <file>')
+  .description('deploy a TypeScript file; a name that is there gets its next version')
+  .option('--name <name>', 'default: the name of the file')
+  .option(...workspaceOption)
+  .action(verb(fn.deploy))
+functions
+  .command('invoke <name>')
+  .description('invoke a function with TENON_SERVICE_KEY and print its result')
+  .option('--input <json>', 'what it is called with', '{}')
+  .action(verb(fn.invoke))
 
 program
   .command('reference', { hidden: true })
