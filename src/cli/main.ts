@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { createKey, createTenant } from './admin.ts'
 import * as flow from './flow.ts'
+import * as schema from './schema.ts'
 import { operatorToken, readSettings } from './settings.ts'
 
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
@@ -74,6 +75,16 @@ key
   .option('--name <name>', 'what it is for', 'made by tenon key create')
   .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
   .action(verb(createKey))
+
+program
+  .command('schema')
+  .description('declared collections')
+  .command('apply <file>')
+  .description(
+    'declare what a JSON file says: {collection, store, schema, mode?, access?}, or a list of them',
+  )
+  .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
+  .action(verb(schema.apply))
 
 const flows = program.command('flow').description('flows')
 const workspaceOption = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const

@@ -161,6 +161,18 @@ do:
   })
 })
 
+test('a member that is forbidden, or many that are not declared, do not slip through', async () => {
+  const no = await declare({ schema: { properties: { a: false, b: { items: false } } } })
+  const { body } = await create(no.body.collection, { a: 1, b: [1] })
+  expect(body.errors.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual(['/a', '/b/0'])
+  const closed = await declare({ schema: { additionalProperties: false } })
+  const many = await create(
+    closed.body.collection,
+    Object.fromEntries(Array.from({ length: 90 }, (_, n) => [n, n])),
+  )
+  expect([many.status, many.body.errors.length]).toEqual([422, 20])
+})
+
 describe('declaring', () => {
   test('a collection that has documents, or a declaration, stays as it is', async () => {
     const collection = unique('c')
