@@ -6,6 +6,7 @@ import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { KeyRow } from './auth.ts'
+import type { DocumentsHandle, MongoDocuments } from './documents-mongo.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Objects } from './objects.ts'
@@ -22,6 +23,8 @@ export interface Parts {
   readonly temporal: Temporal
   readonly objects: Objects
   readonly streams: Streams
+  /** Where one is configured. */
+  readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
 }
@@ -200,6 +203,11 @@ export class WorkspaceScope extends Scope {
 
   #sealed(purpose: string): string {
     return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
+  /** The workspace's documents in the document store; undefined where they are in PostgreSQL. */
+  get documents(): DocumentsHandle | undefined {
+    return this.parts.documents?.handle(this.ref, this.actor.role)
   }
 
   get events(): Events {

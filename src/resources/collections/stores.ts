@@ -2,6 +2,7 @@
 
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { jsonbStore } from './jsonb.ts'
+import { mongoStore } from './mongo-store.ts'
 import type { Collection, Store } from './store.ts'
 
 export interface Place {
@@ -10,6 +11,7 @@ export interface Place {
 }
 
 /** The store and the metadata of a collection. A name that nobody declared is in the document store. */
-export async function storeOf(_scope: WorkspaceScope, name: string): Promise<Place> {
-  return { store: jsonbStore, collection: { name } }
+export async function storeOf(scope: WorkspaceScope, name: string): Promise<Place> {
+  const { documents } = scope
+  return { store: documents === undefined ? jsonbStore : mongoStore(documents), collection: { name } }
 }
