@@ -28,6 +28,8 @@ export const LIMITS = {
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
   poolWaitMs: 5_000,
+  preparedPerConnectionMax: 200,
+  statementNamesMax: 5_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,

@@ -2,6 +2,7 @@
 
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
+import { MongoDocuments } from './documents-mongo.ts'
 import { Egress } from './egress.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
@@ -37,11 +38,13 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const parts: Parts = {
     database,
     temporal,
     objects,
     streams,
+    documents,
     secrets,
     keys: new KeyCache(),
     memo: new Memo(),
@@ -56,11 +59,12 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       { name: 'temporal', ping: () => temporal.ping() },
       { name: 'objects', ping: () => objects.ping() },
       { name: 'streams', ping: () => streams.ping() },
+      ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
       objects.close()
       streams.close()
-      await Promise.all([database.close(), temporal.close()])
+      await Promise.all([database.close(), temporal.close(), documents?.close()])
     },
   }
   return { platform, parts }

@@ -63,9 +63,22 @@ export async function launch(options: Launch): Promise<Launched> {
 
 /** Settings of the platform that stand in our own environment, other than those that are decided here. */
 function ownSettings(): Record<string, string> {
-  const { LOG_LEVEL, TENON_EGRESS_ALLOW, TENON_PUBLIC_URL, TENON_OPERATOR_SECRET, TEMPORAL_NAMESPACE } =
-    process.env
-  const named = { LOG_LEVEL, TENON_EGRESS_ALLOW, TENON_PUBLIC_URL, TENON_OPERATOR_SECRET, TEMPORAL_NAMESPACE }
+  const {
+    LOG_LEVEL,
+    TENON_EGRESS_ALLOW,
+    TENON_PUBLIC_URL,
+    TENON_OPERATOR_SECRET,
+    TEMPORAL_NAMESPACE,
+    MONGODB_URL,
+  } = process.env
+  const named = {
+    LOG_LEVEL,
+    TENON_EGRESS_ALLOW,
+    TENON_PUBLIC_URL,
+    TENON_OPERATOR_SECRET,
+    TEMPORAL_NAMESPACE,
+    MONGODB_URL,
+  }
   return Object.fromEntries(Object.entries(named).flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }
 

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { type Connection, type Submittable, types } from 'pg'
+import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from './sql.ts'
 
 export type Row = Record<string, unknown>
@@ -52,9 +53,26 @@ export class Batch implements Submittable {
     this.#prepared = PREPARED.get(connection) ?? this.#prepared
     PREPARED.set(connection, this.#prepared)
     connection.stream.cork()
+    this.#forgetOldest(connection)
     for (const [index, statement] of this.#statements.entries()) this.#send(connection, index, statement)
     connection.sync()
     connection.stream.uncork()
+  }
+
+  /** Queries of callers have as many texts as shapes: the longest unused are closed, on both sides. */
+  #forgetOldest(connection: Connection): void {
+    const { columns } = this.#prepared
+    for (const name of this.#names) {
+      const known = columns.get(name)
+      if (known === undefined) continue
+      columns.delete(name)
+      columns.set(name, known)
+    }
+    for (const name of columns.keys()) {
+      if (columns.size <= LIMITS.preparedPerConnectionMax || this.#names.includes(name)) return
+      connection.close({ type: 'S', name }, true)
+      columns.delete(name)
+    }
   }
 
   #send(connection: Connection, index: number, statement: Sql): void {
@@ -117,6 +135,7 @@ function nameOf(text: string): string {
   const known = NAMES.get(text)
   if (known !== undefined) return known
   const name = createHash('sha256').update(text).digest('base64url').slice(0, 22)
+  if (NAMES.size >= LIMITS.statementNamesMax) NAMES.clear()
   NAMES.set(text, name)
   return name
 }

@@ -4,7 +4,7 @@ import type { Page } from '../../core/page.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
 import { type Shown, toDocument } from './fields.ts'
-import type { Filter, OrderKey } from './filter.ts'
+import type { Filter, OrderKey, Path } from './filter.ts'
 import { project, type Selection } from './select.ts'
 import { storeOf } from './stores.ts'
 
@@ -39,9 +39,12 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
   }
 }
 
-/** Up to the first `id`, or with one in the last key's direction: no two documents are equal in it. */
-function totalOrder(order: readonly OrderKey[]): OrderKey[] {
-  const at = order.findIndex(({ path }) => path.length === 1 && path[0] === 'id')
+/** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
+function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
+  const order = asked.filter(({ path }, index) => asked.findIndex((key) => same(key.path, path)) === index)
+  const at = order.findIndex(({ path }) => same(path, ['id']))
   if (at >= 0) return order.slice(0, at + 1)
-  return [...order, { path: ['id'], descending: order.at(-1)?.descending ?? false, nullsFirst: false }]
+  return [...order, { path: ['id'], descending: asked.at(-1)?.descending ?? false, nullsFirst: false }]
 }
+
+const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index) => name === b[index])

@@ -1,6 +1,5 @@
 /** Filter, order and keyset as SQL over columns that the store names. Every value is bound. */
 
-import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import {
@@ -11,13 +10,13 @@ import {
   type OrderKey,
   type Path,
   type Pattern,
-  pathText,
   type Step,
   type Test,
 } from './filter.ts'
+import { mismatch, type Scalar, type ScalarType, toType } from './typed.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
-export type ColumnType = 'jsonb' | 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'
+export type ColumnType = 'jsonb' | ScalarType
 
 /** Where a path's value stands. A jsonb expression is null for what is missing, never JSON null: see {@link within}. */
 export interface Column {
@@ -168,36 +167,14 @@ function bind({ type }: Column, value: Json, path: Path): Sql {
   return type === 'jsonb' ? sql`${JSON.stringify(value)}::jsonb` : cast(toType([value], type, path), type)
 }
 
-type Typed = Exclude<ColumnType, 'jsonb'>
-type Scalar = string | number | boolean
-
-/** Of the values that a literal may mean, the one of the column's type. @throws Problem `filter_type_mismatch` */
-function toType(literal: Literal, type: Typed, path: Path): Scalar {
-  const found = literal.find((form): form is Scalar => FITS[type](form))
-  if (found === undefined) throw mismatch(path, type, JSON.stringify(literal.at(-1)))
-  return found
-}
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
-
-const FITS: Readonly<Record<Typed, (form: Json) => boolean>> = {
-  text: (form) => typeof form === 'string',
-  bigint: (form) => typeof form === 'number',
-  'double precision': (form) => typeof form === 'number',
-  boolean: (form) => typeof form === 'boolean',
-  timestamptz: (form) => typeof form === 'string' && TIME.test(form) && !Number.isNaN(Date.parse(form)),
-  uuid: (form) => typeof form === 'string' && UUID.test(form),
-}
-
 /** A fraction beside a bigint column is compared as one: `2 < 2.5`. */
-function cast(value: Scalar, type: Typed): Sql {
+function cast(value: Scalar, type: ScalarType): Sql {
   if (type === 'bigint' && !Number.isSafeInteger(value)) return sql`${value}::double precision`
   if (type === 'timestamptz') return sql`${new Date(String(value)).toISOString()}::timestamptz`
   return sql`${value}${CASTS[type]}`
 }
 
-const CASTS: Readonly<Record<Typed, Sql>> = {
+const CASTS: Readonly<Record<ScalarType, Sql>> = {
   text: sql`::text`,
   bigint: sql`::bigint`,
   'double precision': sql`::double precision`,
@@ -206,20 +183,11 @@ const CASTS: Readonly<Record<Typed, Sql>> = {
   uuid: sql`::uuid`,
 }
 
-const ARRAYS: Readonly<Record<Typed, Sql>> = {
+const ARRAYS: Readonly<Record<ScalarType, Sql>> = {
   text: sql`::text[]`,
   bigint: sql`::double precision[]`,
   'double precision': sql`::double precision[]`,
   boolean: sql`::boolean[]`,
   timestamptz: sql`::timestamptz[]`,
   uuid: sql`::uuid[]`,
-}
-
-function mismatch(path: Path, wanted: string, got: string): Problem {
-  const name = pathText(path)
-  const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
-  return new Problem('filter_type_mismatch', {
-    detail,
-    errors: [{ in: 'query', name, pointer: '', detail }],
-  })
 }
