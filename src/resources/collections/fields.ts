@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import type { Stored } from './store.ts'
+import type { Content, Stored } from './store.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
@@ -13,12 +13,7 @@ export const CollectionName = Type.String({
 /** The caller's members; their names are the caller's own. */
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
 export type Fields = Record<string, unknown>
-
-/** Fields that were checked, and their JSON. */
-export interface Content {
-  readonly fields: Fields
-  readonly text: string
-}
+export type { Content }
 
 const OURS = {
   _created_at: Type.String({ format: 'date-time' }),

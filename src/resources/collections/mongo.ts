@@ -28,22 +28,22 @@ const OURS: Readonly<Record<string, { readonly name: string; readonly type: Scal
 const oursAt = (path: Path) => (path.length === 1 && Object.hasOwn(OURS, path[0]) ? OURS[path[0]] : undefined)
 
 const NOTHING: MongoFilter = { $nor: [{}] }
-const all = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
-const any = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
-const none = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
+const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
+const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
+const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
 
 /** @throws Problem `filter_type_mismatch` where a literal does not fit a field of ours */
-export function compileFilter(filter: Filter): MongoFilter {
+function compileFilter(filter: Filter): MongoFilter {
   switch (filter.kind) {
     case 'all':
-      return all(filter.of.map(compileFilter))
+      return allOf(filter.of.map(compileFilter))
     case 'any':
-      return any(filter.of.map(compileFilter))
+      return someOf(filter.of.map(compileFilter))
     case 'null':
-      return filter.not ? present(filter.path) : none(present(filter.path))
+      return filter.not ? present(filter.path) : noneOf(present(filter.path))
     case 'test': {
       const test = compileTest(filter.path, filter.test)
-      return filter.not ? all([present(filter.path), none(test)]) : test
+      return filter.not ? allOf([present(filter.path), noneOf(test)]) : test
     }
   }
 }
@@ -53,14 +53,14 @@ function present(path: Path): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return {}
   if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
-  return any(placesOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
+  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
 function compileTest(path: Path, test: Test): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return ofOurs(ours, path, test)
-  if (test.op === 'at') return any(placesOf(path).map((at) => below(at, test.steps, test.value)))
-  if (path.some(isIndex)) return any(placesOf(path).map((at) => ({ [at]: inPlace(test, path) })))
+  if (test.op === 'at') return someOf(placesOf(path).map((at) => below(at, test.steps, test.value)))
+  if (path.some(isIndex)) return someOf(placesOf(path).map((at) => ({ [at]: inPlace(test, path) })))
   return { [`k.${keyName(path)}`]: onKey(test, path) }
 }
 
@@ -149,7 +149,7 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
     sort[at] = key.descending ? -1 : 1
   }
   const behind = after === undefined ? {} : compileAfter(order, after)
-  return { filter: all([compileFilter(filter), behind]), set, sort, limit }
+  return { filter: allOf([compileFilter(filter), behind]), set, sort, limit }
 }
 
 const fieldOf = (path: Path): string => oursAt(path)?.name ?? `k.${keyName(path)}`
@@ -163,7 +163,7 @@ function compileAfter(order: readonly OrderKey[], after: readonly Json[]): Mongo
   const bound = boundOf(key.path, value)
   const tied = bound === undefined ? { [at]: { $exists: false } } : { [at]: { $eq: bound } }
   const ahead = behind(at, key, bound)
-  return rest.length === 0 ? ahead : any([ahead, all([tied, compileAfter(rest, values)])])
+  return rest.length === 0 ? ahead : someOf([ahead, allOf([tied, compileAfter(rest, values)])])
 }
 
 function boundOf(path: Path, value: Json): unknown {
@@ -176,5 +176,5 @@ function boundOf(path: Path, value: Json): unknown {
 function behind(at: string, { descending, nullsFirst }: OrderKey, bound: unknown): MongoFilter {
   if (bound === undefined) return nullsFirst ? { [at]: { $exists: true } } : NOTHING
   const beyond: MongoFilter = { [at]: { [(descending ? '$lt' : '$gt') satisfies `$${Comparison}`]: bound } }
-  return nullsFirst ? beyond : any([beyond, { [at]: { $exists: false } }])
+  return nullsFirst ? beyond : someOf([beyond, { [at]: { $exists: false } }])
 }

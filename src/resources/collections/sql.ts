@@ -16,7 +16,7 @@ import {
 import { mismatch, type Scalar, type ScalarType, toType } from './typed.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
-export type ColumnType = 'jsonb' | ScalarType
+type ColumnType = 'jsonb' | ScalarType
 
 /** Where a path's value stands. A jsonb expression is null for what is missing, never JSON null: see {@link within}. */
 export interface Column {
@@ -64,17 +64,11 @@ function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sq
 }
 
 function compileTest(column: Column, test: Test, path: Path): Sql {
-  switch (test.op) {
-    case 'in':
-      return equal(column, test.values, path)
-    case 'like':
-      return like(column, test.pattern, test.fold, path)
-    case 'at':
-      if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
-      return below(column.sql, test.steps, test.value)
-    default:
-      return compared(column, test.op, test.value, path)
-  }
+  if (test.op === 'in') return equal(column, test.values, path)
+  if (test.op === 'like') return like(column, test.pattern, test.fold, path)
+  if (test.op !== 'at') return compared(column, test.op, test.value, path)
+  if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
+  return below(column.sql, test.steps, test.value)
 }
 
 /** One array as the only value: the statement's text does not grow with the list. */
