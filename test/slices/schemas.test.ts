@@ -214,11 +214,9 @@ describe('declaring', () => {
   test('writers and a declaration at once: whoever wins, every document is found again', async () => {
     for (let round = 0; round < 5; round++) {
       const collection = unique('race')
-      const replies = await Promise.all([
-        ...Array.from({ length: 6 }, () => create(collection, { title: 'a' })),
-        declare({ collection }),
-        ...Array.from({ length: 6 }, () => create(collection, { title: 'a' })),
-      ])
+      const writes = Array.from({ length: 12 }, () => () => create(collection, { title: 'a' }))
+      const work = writes.toSpliced(round * 2, 0, () => declare({ collection }))
+      const replies = await Promise.all(work.map((start) => start()))
       const made = replies.filter((reply) => reply.status === 201 && reply.body._version === 1)
       expect(made).toHaveLength(12)
       const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: room.service })
