@@ -1,8 +1,12 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
 import { smoke } from './smoke.ts'
+import { surfaceCollections } from './surface-collections.ts'
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke }
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
+  smoke,
+  'surface-collections': surfaceCollections,
+}
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined
