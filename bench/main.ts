@@ -1,10 +1,12 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
 import { smoke } from './smoke.ts'
+import { surfaceCollections } from './surface-collections.ts'
 import { surfaceSchemas } from './surface-schemas.ts'
 
 const BENCHES: Readonly<Record<string, () => Promise<void>>> = {
   smoke,
+  'surface-collections': surfaceCollections,
   'surface-schemas': surfaceSchemas,
 }
 

@@ -18,16 +18,16 @@ import { mismatch, type Scalar, type ScalarType, toType } from './typed.ts'
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
 type ColumnType = 'jsonb' | ScalarType
 
-/** Where a path's value stands. A jsonb expression is null for what is missing, never JSON null: see {@link within}. */
+/** Where a path's value stands. A jsonb expression may be JSON null, which counts as missing. */
 export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
 }
 export type Columns = (path: Path) => Column
 
-/** The value at a path inside a jsonb expression; JSON null counts as missing. */
+/** The value at a path inside a jsonb expression. */
 export function within(base: Sql, path: readonly string[]): Sql {
-  return sql`nullif(${path.reduce(member, base)}, 'null'::jsonb)`
+  return path.reduce(member, base)
 }
 
 /** `#>` takes a number as key or index, as it comes; `->` with a text takes it as a key alone. */
@@ -45,16 +45,20 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     case 'any':
       return joined(filter.of, columns, sql` or `, sql`false`)
     case 'null': {
-      const { sql: value } = columns(filter.path)
+      const value = orNull(columns(filter.path))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
     case 'test': {
       const column = columns(filter.path)
       const test = compileTest(column, filter.test, filter.path)
-      return filter.not ? sql`(${column.sql} is not null and (${test}) is not true)` : test
+      return filter.not ? sql`(${orNull(column)} is not null and (${test}) is not true)` : test
     }
   }
 }
+
+/** With one null for both. A test needs it not: JSON null passes none. */
+const orNull = ({ sql: value, type }: Column): Sql =>
+  type === 'jsonb' ? sql`nullif(${value}, 'null'::jsonb)` : value
 
 function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
   const parts = of.map((filter) => compileFilter(filter, columns))
@@ -131,7 +135,7 @@ function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
   const keys = order.map(({ path, descending, nullsFirst }) => {
     const direction = descending ? sql`desc` : sql`asc`
-    return sql`${columns(path).sql} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+    return sql`${orNull(columns(path))} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
@@ -145,12 +149,12 @@ export function compileAfter(order: readonly OrderKey[], after: readonly Json[],
   const ahead = behind(column, key, value)
   if (rest.length === 0) return ahead
   const tied =
-    value === null ? sql`${column.sql} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
+    value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
   return sql`(${ahead} or (${tied} and ${compileAfter(rest, values, columns)}))`
 }
 
 function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql {
-  const { sql: at } = column
+  const at = orNull(column)
   if (value === null) return nullsFirst ? sql`${at} is not null` : sql`false`
   const bound = bind(column, value, path)
   const beyond = descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`
