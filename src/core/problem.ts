@@ -1,16 +1,10 @@
 /** The one thing thrown on purpose, and the catalogue of all of them: code → status, title, help. */
 
-interface Row {
-  readonly status: number
-  readonly title: string
-  /** What the reader can do; stands in docs/reference/problems.md and, where nothing better is known, as hint. */
-  readonly help: string
-  /** Seconds for `Retry-After`; a code that has it may be tried again unchanged. */
-  readonly retryAfterS?: number
-}
+import { COLLECTION_PROBLEMS, type Row } from './problem-collections.ts'
 
 /** Statuses follow what the reader will do: 404 wherever existence is not the caller's to know (decisions §3). */
 export const PROBLEMS = {
+  ...COLLECTION_PROBLEMS,
   body_invalid: { status: 400, title: 'The body is not valid JSON', help: 'Send one JSON value, UTF-8.' },
   validation_failed: {
     status: 400,
@@ -27,53 +21,6 @@ export const PROBLEMS = {
     title: 'Unknown query parameter',
     help: 'Remove it or mend its spelling.',
   },
-  cursor_invalid: {
-    status: 400,
-    title: 'The page cursor is not one of ours',
-    help: 'Pass `page.next` unchanged.',
-  },
-  cursor_mismatch: {
-    status: 400,
-    title: 'The page cursor belongs to another query',
-    help: 'Keep collection, filters and order while you turn pages; begin without a cursor.',
-  },
-  cursor_too_large: {
-    status: 400,
-    title: 'The page cannot be continued',
-    help: 'Order by shorter fields.',
-  },
-  filter_invalid: { status: 400, title: 'A filter cannot be read', help: 'See `errors`.' },
-  filter_operator_missing: {
-    status: 400,
-    title: 'A filter has no operator',
-    help: 'Write `field=eq.value`.',
-  },
-  filter_operator_unknown: {
-    status: 400,
-    title: 'A filter has an unknown operator',
-    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
-  },
-  filter_null_operator: {
-    status: 400,
-    title: 'null has an operator of its own',
-    help: 'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
-  },
-  filter_type_mismatch: {
-    status: 400,
-    title: 'A filter value has the wrong type',
-    help: 'Send a value of the type that `detail` names.',
-  },
-  filter_too_large: {
-    status: 400,
-    title: 'The query has too many parts',
-    help: 'See `detail` for the limit; ask in several queries.',
-  },
-  order_invalid: {
-    status: 400,
-    title: 'The order cannot be read',
-    help: 'Write `order=field.desc,other.asc.nullsfirst`.',
-  },
-  select_invalid: { status: 400, title: 'The selection cannot be read', help: 'Write `select=a,b.c`.' },
   header_invalid: { status: 400, title: 'A header is not valid', help: 'See `detail`.' },
   request_malformed: { status: 400, title: 'The request is not valid HTTP', help: 'Check the request line.' },
   credentials_conflict: {
@@ -149,21 +96,6 @@ export const PROBLEMS = {
     status: 422,
     title: 'The flow is not valid',
     help: 'See `faults`: each has line and column.',
-  },
-  schema_invalid: {
-    status: 422,
-    title: 'The schema is not valid',
-    help: 'See `errors`: each names a place in it.',
-  },
-  schema_violation: {
-    status: 422,
-    title: "The document does not fit the collection's schema",
-    help: 'See `errors`: each has pointer and keyword.',
-  },
-  validation_too_costly: {
-    status: 422,
-    title: 'The document takes too long to validate',
-    help: 'Shorten it, or simplify patterns and alternatives of the schema.',
   },
   headers_too_large: {
     status: 431,
