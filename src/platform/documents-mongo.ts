@@ -1,6 +1,6 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
-import { type Collection, MongoClient, MongoError, MongoServerError } from 'mongodb'
+import type { Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../core/limits.ts'
 import type { Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -37,23 +37,24 @@ const CONNECT_MS = 2_000
 const DUPLICATE = 11_000
 const TIMED_OUT = 50
 
+const OPTIONS = {
+  appName: 'tenon',
+  maxPoolSize: LIMITS.poolConnectionsMax,
+  serverSelectionTimeoutMS: CONNECT_MS,
+  connectTimeoutMS: CONNECT_MS,
+  waitQueueTimeoutMS: LIMITS.poolWaitMs,
+  socketTimeoutMS: LIMITS.requestTimeoutMs,
+  ignoreUndefined: true,
+}
+
 /** The connection. It is never lent out: whoever works with documents gets a handle of one workspace. */
 export class MongoDocuments {
-  readonly #client: MongoClient
+  readonly #url: string
+  #client: Promise<MongoClient> | undefined
   #ready: Promise<Collection<Kept>> | undefined
 
   constructor(url: string) {
-    this.#client = new MongoClient(url, {
-      appName: 'tenon',
-      maxPoolSize: LIMITS.poolConnectionsMax,
-      serverSelectionTimeoutMS: CONNECT_MS,
-      connectTimeoutMS: CONNECT_MS,
-      waitQueueTimeoutMS: LIMITS.poolWaitMs,
-      socketTimeoutMS: LIMITS.requestTimeoutMs,
-      // Regular expressions and functions of a driver have no business in a document.
-      serializeFunctions: false,
-      ignoreUndefined: true,
-    })
+    this.#url = url
   }
 
   handle(ref: WorkspaceRef, role: Role): DocumentsHandle {
@@ -61,11 +62,17 @@ export class MongoDocuments {
   }
 
   async ping(): Promise<void> {
-    await this.#client.db(DATABASE).command({ ping: 1 })
+    await (await this.#connected()).db(DATABASE).command({ ping: 1 })
   }
 
   async close(): Promise<void> {
-    await this.#client.close()
+    await (await this.#client)?.close()
+  }
+
+  /** The driver is loaded where it is used: it takes longer than the rest of a start without it. */
+  #connected(): Promise<MongoClient> {
+    this.#client ??= import('mongodb').then(({ MongoClient }) => new MongoClient(this.#url, OPTIONS))
+    return this.#client
   }
 
   /** The collection with its index, which is made once per process and again where that failed. */
@@ -78,7 +85,7 @@ export class MongoDocuments {
   }
 
   async #open(): Promise<Collection<Kept>> {
-    const collection = this.#client.db(DATABASE).collection<Kept>('documents')
+    const collection = (await this.#connected()).db(DATABASE).collection<Kept>('documents')
     await collection.createIndex({ tenant: 1, workspace: 1, collection: 1, id: 1 })
     return collection
   }
@@ -106,7 +113,7 @@ export class DocumentsHandle {
         await documents.insertOne({ ...document, _id, tenant, workspace, collection })
         return document
       } catch (error) {
-        if (!(error instanceof MongoServerError && error.code === DUPLICATE)) throw error
+        if ((error as { code?: unknown }).code !== DUPLICATE) throw error
         const known = await documents.findOne(this.#own(collection, { id: document.id }))
         if (known === null) throw error
         return known
@@ -177,13 +184,14 @@ export class DocumentsHandle {
     try {
       return await work(await this.#open())
     } catch (cause) {
-      throw translate(cause)
+      throw await translate(cause)
     }
   }
 }
 
 /** What a server refused is a fault of ours; anything else of the driver's means that it could not be asked. */
-function translate(error: unknown): unknown {
+async function translate(error: unknown): Promise<unknown> {
+  const { MongoError, MongoServerError } = await import('mongodb')
   if (error instanceof MongoServerError)
     return error.code === TIMED_OUT ? new Problem('query_timeout', { cause: error }) : error
   if (!(error instanceof MongoError)) return error
