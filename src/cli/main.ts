@@ -5,9 +5,10 @@ import { createKey, createTenant } from './admin.ts'
 import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
+import * as fn from './fn.ts'
 import * as mcp from './mcp.ts'
 import { objectVerbs } from './object.ts'
-import * as fn from './fn.ts'
+import * as schema from './schema.ts'
 import { operatorToken, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
@@ -69,6 +70,16 @@ key
   .option('--name <name>', 'what it is for', 'made by tenon key create')
   .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
   .action(verb(createKey))
+
+program
+  .command('schema')
+  .description('declared collections')
+  .command('apply <file>')
+  .description(
+    'declare what a JSON file says: {collection, store, schema, mode?, access?}, or a list of them',
+  )
+  .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
+  .action(verb(schema.apply))
 
 const flows = program.command('flow').description('flows')
 const workspaceOption = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const

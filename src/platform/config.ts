@@ -35,6 +35,9 @@ const ConfigSchema = Type.Object({
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
   REDIS_URL: Url('Valkey or Redis.', 'rediss?'),
+  MONGODB_URL: Type.Optional(
+    Url('MongoDB, or what speaks its protocol: the store of undeclared collections.', 'mongodb(\\+srv)?'),
+  ),
   TENON_EGRESS_ALLOW: Type.String({
     default: '',
     pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
