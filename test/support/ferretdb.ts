@@ -27,8 +27,11 @@ export interface MongoServer {
 /** Why there is none here, or nothing. */
 export function whyNoMongo(): string | undefined {
   if (process.env['MONGODB_URL']) return undefined
-  const go = spawnSync('go', ['version']).status === 0
-  return go ? undefined : 'MONGODB_URL is not set, and there is no Go to build FerretDB with'
+  const [, minor = 0] =
+    /go1\.(\d+)/.exec(spawnSync('go', ['version'], { encoding: 'utf8' }).stdout ?? '') ?? []
+  return Number(minor) >= 24
+    ? undefined
+    : 'MONGODB_URL is not set, and there is no Go 1.24 to build FerretDB with'
 }
 
 /** Starts one with an empty store. The first call of a user builds it, which takes a minute or two. */
