@@ -1,4 +1,6 @@
 # One image for the API, the worker and the one-off jobs; the command says which.
+FROM denoland/deno:bin-2.9.8 AS deno
+
 FROM node:20-bookworm-slim
 WORKDIR /app
 ENV NODE_ENV=production AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED=true
@@ -11,6 +13,9 @@ COPY stack ./stack
 COPY src ./src
 RUN node --import tsx src/cli/main.ts build /app/dist
 ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
+# Runs functions; the worker starts one process of it per call.
+COPY --from=deno /deno /usr/local/bin/deno
+ENV TENON_DENO_BIN=/usr/local/bin/deno
 USER node
 EXPOSE 8787
 CMD ["node", "dist/api.mjs"]

@@ -2,9 +2,8 @@
 
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
-import { surfaceMcp } from './surface-mcp.ts'
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke, surface, 'surface-mcp': surfaceMcp }
+const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke, surface }
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined

@@ -6,11 +6,12 @@ import { join } from 'node:path'
 import { type Running, startPlatform } from '../test/support/start.ts'
 import { events } from './surface-events.ts'
 import { flows } from './surface-flows.ts'
+import { objects } from './surface-objects.ts'
 import { quotas } from './surface-quotas.ts'
 
 type Part = (running: Running) => Promise<void>
 
-const PARTS: readonly Part[] = [quotas, events, flows]
+const PARTS: readonly Part[] = [quotas, events, flows, objects]
 
 /** Prints everything; takes about two minutes. */
 export async function surface(): Promise<void> {

@@ -117,11 +117,8 @@ export const BINARIES = {
   },
 }
 
-/** What every first start needs; the others are fetched when they are. */
-export const SERVERS = /** @type {const} */ (['temporal', 'weed', 'valkey'])
-
-/** Fetched with them; what lacks it is told by who uses it. */
-export const PROGRAMS = /** @type {const} */ ([...SERVERS, 'deno'])
+/** What every first start fetches. Without Deno functions are off, without another one nothing starts. */
+export const PROGRAMS = /** @type {const} */ (['temporal', 'weed', 'valkey', 'deno'])
 
 /** A program that cannot be had. The message is one line with the three ways out. */
 export class BinaryUnavailable extends Error {

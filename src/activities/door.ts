@@ -63,7 +63,9 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
     workflow: info.workflowExecution?.workflowId,
     attempt: info.attempt,
   }
-  if (problem.status >= 500) log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
+  // What somebody's code does wrong is told to its owner.
+  if (problem.status >= 500 && !problem.row.final)
+    log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,

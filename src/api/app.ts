@@ -154,7 +154,7 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
-  if (problem.status >= 500)
+  if (problem.status >= 500 && !problem.row.final)
     request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply

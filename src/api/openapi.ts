@@ -38,6 +38,7 @@ function describe(operation: AnyOperation): Json {
   const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
+  const done = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
   return {
     operationId: operation.name,
     summary: operation.summary,
@@ -49,7 +50,7 @@ function describe(operation: AnyOperation): Json {
     parameters: parameters(operation),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [status]: { description: 'Done', ...replyHeaders(operation), ...content(operation) },
+      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, done])),
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),

@@ -5,7 +5,10 @@ import { createKey, createTenant } from './admin.ts'
 import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import * as flow from './flow.ts'
+import * as fn from './fn.ts'
 import * as mcp from './mcp.ts'
+import { objectVerbs } from './object.ts'
+import * as schema from './schema.ts'
 import { operatorToken, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
@@ -68,6 +71,16 @@ key
   .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
   .action(verb(createKey))
 
+program
+  .command('schema')
+  .description('declared collections')
+  .command('apply <file>')
+  .description(
+    'declare what a JSON file says: {collection, store, schema, mode?, access?}, or a list of them',
+  )
+  .option('--workspace <id>', 'default: TENON_WORKSPACE_ID')
+  .action(verb(schema.apply))
+
 const flows = program.command('flow').description('flows')
 const workspaceOption = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const
 flows
@@ -109,7 +122,20 @@ servers
   .action(verb(mcp.token))
 collectionVerbs(program)
 eventVerbs(program)
+objectVerbs(program)
 workspaceVerbs(program)
+const functions = program.command('fn').description('functions')
+functions
+  .command('deploy <file>')
+  .description('deploy a TypeScript file; a name that is there gets its next version')
+  .option('--name <name>', 'default: the name of the file')
+  .option(...workspaceOption)
+  .action(verb(fn.deploy))
+functions
+  .command('invoke <name>')
+  .description('invoke a function with TENON_SERVICE_KEY and print its result')
+  .option('--input <json>', 'what it is called with', '{}')
+  .action(verb(fn.invoke))
 
 program
   .command('reference', { hidden: true })

@@ -43,20 +43,6 @@ export const LIMITS = {
   feedQueueBytesMax: 1_048_576,
   feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
-  mcpServersPerWorkspace: 1,
-  /** Several clients read the first page of tools/list alone, so there is only one. */
-  mcpToolsMax: 100,
-  mcpToolNameCharsMax: 64,
-  mcpDescriptionCharsMax: 2_000,
-  mcpCandidateThingsMax: 100,
-  mcpArgumentsDepthMax: 64,
-  /** Of a whole JSON-RPC message: the arguments and what is around them. */
-  mcpMessageDepthMax: 70,
-  mcpResultBytesMax: 1_048_576,
-  mcpManifestsCachedMax: 200,
-  mcpTokenSeconds: 600,
-  /** Below the 60 s after which common clients give a call up. */
-  mcpFlowWaitSeconds: 25,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -116,4 +102,17 @@ export const LIMITS = {
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,
+  /** Several clients read the first page of tools/list alone, so there is only one. */
+  mcpToolsMax: 100,
+  mcpToolNameCharsMax: 64,
+  mcpDescriptionCharsMax: 2_000,
+  mcpCandidateThingsMax: 100,
+  mcpArgumentsDepthMax: 64,
+  /** Of a whole JSON-RPC message: the arguments and what is around them. */
+  mcpMessageDepthMax: 70,
+  mcpResultBytesMax: 1_048_576,
+  mcpManifestsCachedMax: 200,
+  mcpTokenSeconds: 600,
+  /** Below the 60 s after which common clients give a call up. */
+  mcpFlowWaitSeconds: 25,
 } as const

@@ -13,12 +13,13 @@ export function checkBucket(name: string): string {
   return name
 }
 
-// The tree behind the store folds `a//b` to `a/b` and `\` to `/`, keeps no content of what ends in `/`, and hides
-// a first `.uploads`: keys that S3 keeps apart would overwrite each other. So those characters are escaped.
-const EMPTY = '%-'
+// The tree behind the store folds `a//b` to `a/b` and `\` to `/`, keeps no content of what ends in `/`, and does not
+// list what lies in folders of its own: keys that S3 keeps apart would overwrite each other, or be there unseen.
 const BACKSLASH = '%5C'
 const PERCENT = '%25'
-const FIRST_DOT = '%2E'
+/** Stands after a whole name that the tree would take for something else. */
+const MARK = '%-'
+const MARKED = /^$|^\.uploads$|\.versions$/
 
 /**
  * The key as the store keeps it: two keys never share one form.
@@ -39,16 +40,13 @@ export function storedKey(key: string): string {
 export function storedPrefix(prefix: string): string {
   const segments = prefix.replaceAll('%', PERCENT).replaceAll('\\', BACKSLASH).split('/')
   const last = segments.length - 1
-  const stored = segments.map((segment, index) => (segment === '' && index < last ? EMPTY : segment))
-  return stored.join('/').replace(/^\./, FIRST_DOT)
+  return segments.map((name, index) => (index < last && MARKED.test(name) ? name + MARK : name)).join('/')
 }
 
 /** The caller's key of a stored one. */
 export function givenKey(stored: string): string {
-  const segments = stored.replace(/^%2E/, '.').split('/')
-  return segments
-    .map((segment) => (segment === EMPTY ? '' : segment.replaceAll(BACKSLASH, '\\').replaceAll(PERCENT, '%')))
-    .join('/')
+  const names = stored.split('/').map((name) => (name.endsWith(MARK) ? name.slice(0, -MARK.length) : name))
+  return names.join('/').replaceAll(BACKSLASH, '\\').replaceAll(PERCENT, '%')
 }
 
 function checkKey(key: string): void {

@@ -10,13 +10,13 @@ type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 type BoundHeader =
+  | 'x-request-id'
   | 'prefer'
   | 'if-match'
   | 'if-none-match'
   | 'range'
   | 'content-type'
   | 'last-event-id'
-  | 'x-request-id'
 
 /** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
 export interface HttpBinding<Output> {
@@ -31,10 +31,8 @@ export interface HttpBinding<Output> {
   readonly texts?: Readonly<Record<string, string>>
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
   readonly rest?: string
-  /**
-   * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the id
-   * under which the request is logged, also where none was sent.
-   */
+  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
+   * id under which the request is logged, also where none was sent. */
   readonly headers?: Readonly<Record<string, BoundHeader>>
   /**
    * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
@@ -49,6 +47,8 @@ export interface HttpBinding<Output> {
   readonly keyInQuery?: boolean
   /** 200 where absent. */
   readonly status?: (output: Output) => number
+  /** Other statuses that the same output may come with, for the OpenAPI document. */
+  readonly also?: readonly number[]
   readonly location?: (output: Output) => string | undefined
   readonly etag?: (output: Output) => string | undefined
 }

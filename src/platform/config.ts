@@ -35,19 +35,22 @@ const ConfigSchema = Type.Object({
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
   REDIS_URL: Url('Valkey or Redis.', 'rediss?'),
+  MONGODB_URL: Type.Optional(
+    Url('MongoDB, or what speaks its protocol: the store of undeclared collections.', 'mongodb(\\+srv)?'),
+  ),
   TENON_EGRESS_ALLOW: Type.String({
     default: '',
     pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
     description: 'host:port,… that flows may reach although they are not public.',
   }),
+  TENON_DENO_BIN: Type.Optional(
+    Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
+  ),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
     description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
   }),
-  TENON_DENO_BIN: Type.Optional(
-    Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
-  ),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Least level that is logged.' },

@@ -42,13 +42,19 @@ export function headerOf(error: unknown, name: string): string | undefined {
 /** Any error of a call to the store as a Problem; texts of the store stay in the log. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
+  const cause = forLog(error)
   const status = statusOf(error) ?? 0
   const name = error instanceof Error ? error.name : ''
   const code = keyRefused(error) ? undefined : (SAME.find((known) => known === name) ?? BY_STATUS[status])
-  if (code !== undefined) return new Problem(code, { cause: error, headers: rangeHeader(code, error) })
-  if (status >= 400 && status < 500 && !keyRefused(error))
-    return new Problem('InvalidRequest', { cause: error })
-  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause: error })
+  if (code !== undefined) return new Problem(code, { cause, headers: rangeHeader(code, error) })
+  if (status >= 400 && status < 500 && !keyRefused(error)) return new Problem('InvalidRequest', { cause })
+  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
+}
+
+/** The SDK's errors hold the whole exchange, signatures and sockets included: of that, what may stand in a log. */
+function forLog(error: unknown): unknown {
+  if (!(error instanceof S3ServiceException)) return error
+  return new Error(`${error.name} (${statusOf(error)}): ${error.message}`)
 }
 
 /** A 416 says how long the object is (RFC 9110 §15.5.17). */

@@ -2,6 +2,7 @@
 
 import { Access } from './access.ts'
 import type { Config } from './config.ts'
+import { MongoDocuments } from './documents-mongo.ts'
 import { Egress } from './egress.ts'
 import { Functions } from './functions.ts'
 import { KeyCache } from './key-cache.ts'
@@ -47,6 +48,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const meters = new Meters(database, log)
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const parts: Parts = {
     database,
     temporal,
@@ -54,6 +56,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     objectClients,
     identities,
     streams,
+    documents,
     secrets,
     keys: new KeyCache(),
     memo: new Memo(),
@@ -72,12 +75,13 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       { name: 'temporal', ping: () => temporal.ping() },
       { name: 'objects', ping: () => objects.ping() },
       { name: 'streams', ping: () => streams.ping() },
+      ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
       await meters.flush()
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
-      await Promise.all([functions.close(), database.close(), temporal.close()])
+      await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
   }
   return { platform, parts }

@@ -6,6 +6,7 @@ import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { KeyRow } from './auth.ts'
+import type { DocumentsHandle, MongoDocuments } from './documents-mongo.ts'
 import { Events } from './events.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Log } from './log.ts'
@@ -29,10 +30,12 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
+  /** Where one is configured. */
+  readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
-  readonly log: Log
   readonly memo: Memo
+  readonly log: Log
 }
 
 const MASKS = {
@@ -188,6 +191,14 @@ export class AdminScope extends Scope {
     this.parts.memo.forget(memoKey(ref, key))
   }
 
+  /** Whether a collection has any document in a document store outside PostgreSQL. No document is shown. */
+  async hasDocuments(ref: WorkspaceRef, collection: string): Promise<boolean> {
+    if (this.tenantId !== undefined && ref.tenantId !== this.tenantId) throw new Problem('not_found')
+    const handle = this.parts.documents?.handle(ref, 'service')
+    const found = await handle?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
+    return found !== undefined && found.length > 0
+  }
+
   makeBucket(name: string, owner: string): Promise<void> {
     return this.parts.objects.makeBucket(name, owner)
   }
@@ -235,14 +246,6 @@ export class WorkspaceScope extends Scope {
     return new WorkspaceScope(actor, ref, parts, ids)
   }
 
-  /**
-   * The same workspace with the rights of a service key, for the tools of its MCP servers: an admin scope sees no
-   * documents, a tool can do no more than such a key. An admin may make one, so nobody gains by this.
-   */
-  asService(): WorkspaceScope {
-    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
-  }
-
   /** Seals what only this workspace opens again, and for the same purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
     return this.parts.secrets.seal(this.#sealed(purpose), plain)
@@ -255,6 +258,19 @@ export class WorkspaceScope extends Scope {
 
   #sealed(purpose: string): string {
     return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  }
+
+  /**
+   * The same workspace with the rights of a service key, for the tools of its MCP servers: an admin scope sees no
+   * documents, a tool can do no more than such a key. An admin may make one, so nobody gains by this.
+   */
+  asService(): WorkspaceScope {
+    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
+  }
+
+  /** The workspace's documents in the document store; undefined where they are in PostgreSQL. */
+  get documents(): DocumentsHandle | undefined {
+    return this.parts.documents?.handle(this.ref, this.actor.role)
   }
 
   get events(): Events {

@@ -5,7 +5,7 @@ import type { Database, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The few reasons there are; test/walls pins who uses which. */
-export type Reason = 'authenticate' | 'signing-keys' | 'resolve-workspace' | 'meters' | 'hosted-servers'
+export type Reason = 'authenticate' | 'signing-keys' | 'resolve-workspace' | 'hosted-servers' | 'meters'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 

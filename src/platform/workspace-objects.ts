@@ -12,6 +12,7 @@ import {
 import { type ByteReply, type ByteSource, counted, tooLarge } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../core/object-key.ts'
+import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './object-clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './object-errors.ts'
@@ -76,27 +77,28 @@ export class WorkspaceObjects {
   async get(place: Place, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(place), ...conditionsOf(conditions) }
     return this.#ask(async (s3): Promise<ByteReply> => {
-      const got = await s3.send(new GetObjectCommand(input))
+      const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
+      if (!('$metadata' in got)) return got
       const body = got.Body as Readable
       const status = got.ContentRange === undefined ? 200 : 206
       return { status, headers: headersOf(got), chunks: body, discard: () => body.destroy() }
-    }).catch(unchanged)
+    })
   }
 
   /** As `get`, without the body. */
   async head(place: Place, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(place), ...conditionsOf(conditions) }
     return this.#ask(async (s3): Promise<ByteReply> => {
-      const got = await s3.send(new HeadObjectCommand(input))
-      return { status: 200, headers: headersOf(got) }
-    }).catch(unchanged)
+      const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
+      return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
+    })
   }
 
   /** @throws Problem `NoSuchKey`: S3 itself would not tell */
   async delete(place: Place): Promise<void> {
     const target = targetOf(place)
     await this.#ask(async (s3) => {
-      await s3.send(new HeadObjectCommand(target))
+      if (!(await exists(s3, target))) throw new Problem('NoSuchKey')
       await s3.send(new DeleteObjectCommand(target))
     })
   }
@@ -172,13 +174,13 @@ function conditionsOf({ if_match, if_none_match, range }: Conditions) {
   }
 }
 
+/** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
 async function exists(s3: S3Client, target: { Bucket: string; Key: string }): Promise<boolean> {
   try {
     await s3.send(new HeadObjectCommand(target))
     return true
   } catch (error) {
-    if (statusOf(error) === 404) return false
-    throw error
+    return statusOf(error) !== 404
   }
 }
 
@@ -204,8 +206,7 @@ function headersOf(described: Described): Record<string, string> {
 
 /** 304 is an error to the SDK and an answer to HTTP. */
 function unchanged(error: unknown): ByteReply {
-  const cause = (error as { cause?: unknown }).cause
-  if (statusOf(cause) !== 304) throw error
-  const etag = headerOf(cause, 'etag')
+  if (statusOf(error) !== 304) throw error
+  const etag = headerOf(error, 'etag')
   return { status: 304, headers: etag === undefined ? {} : { etag } }
 }

@@ -45,7 +45,10 @@ const METRICS: Readonly<Record<string, Metric>> = {
   },
 }
 
-const Point = Type.Tuple([Time, Type.Union([Type.Number(), Type.Null()])])
+/** `[time, value]`, in words that every dialect of JSON Schema knows. */
+const Point = Type.Unsafe<[string, number | null]>(
+  Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
+)
 
 export const queryAnalytics = inWorkspace({
   name: 'analytics.query',

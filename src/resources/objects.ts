@@ -50,6 +50,7 @@ export const putObject = inWorkspace({
     takes: 'bytes',
     headers: { content_type: 'content-type', if_match: 'if-match', if_none_match: 'if-none-match' },
     status: ({ created }) => (created === false ? 200 : 201),
+    also: [200],
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, key, content, content_type: type, ...conditions }) => {

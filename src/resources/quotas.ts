@@ -1,7 +1,6 @@
 /** Quotas of a workspace: set by operators, enforced by the database where rows are made (migration 0011). */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../core/limits.ts'
 import { ADMINS, OPERATORS } from '../core/policy.ts'
 import { notFound } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
@@ -14,15 +13,11 @@ const QUOTAS = [
   'documents',
   'flows',
   'flow_versions',
+  'functions',
+  'mcp_servers',
   'concurrent_executions',
   'api_keys',
-  'mcp_servers',
 ] as const
-
-/** Where nobody set one; the others are unlimited then. */
-export const DEFAULT_QUOTAS: Readonly<Record<string, number>> = { mcp_servers: LIMITS.mcpServersPerWorkspace }
-/** How -1 is kept of a quota that has a default. */
-const UNLIMITED = Number.MAX_SAFE_INTEGER
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -66,12 +61,12 @@ export const setQuotas = onStructure({
 function setOne(workspaceId: string, name: string, max: number) {
   const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(tenant_id, id, ${name}))
     from workspaces where id = ${workspaceId}`
-  if (max === -1 && DEFAULT_QUOTAS[name] === undefined) {
+  if (max === -1) {
     return [lock, sql`delete from quotas where workspace_id = ${workspaceId} and name = ${name}`]
   }
   const set = sql`
     insert into quotas (tenant_id, workspace_id, name, max, used)
-    select tenant_id, id, ${name}, ${max === -1 ? UNLIMITED : max}, tenon.quota_count(tenant_id, id, ${name})
+    select tenant_id, id, ${name}, ${max}, tenon.quota_count(tenant_id, id, ${name})
     from workspaces where id = ${workspaceId}
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
   return [lock, set]
@@ -89,14 +84,13 @@ export const getQuotas = onStructure({
 
 async function readQuotas(scope: AdminScope, workspaceId: string): Promise<Quotas> {
   const rows = await scope.rows<{ name: string; limit: number; used: number }>(sql`
-    select n.name, coalesce(q.max, (${JSON.stringify(DEFAULT_QUOTAS)}::jsonb ->> n.name)::bigint, -1) as limit,
+    select n.name, coalesce(q.max, -1) as limit,
       coalesce(q.used, tenon.quota_count(w.tenant_id, w.id, n.name)) as used
     from workspaces w cross join jsonb_array_elements_text(${JSON.stringify(QUOTAS)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = w.tenant_id and q.workspace_id = w.id and q.name = n.name
     where w.id = ${workspaceId}`)
   if (rows.length === 0) throw notFound('workspace')
-  const quotas = rows.map(({ name, limit: max, used }) => {
-    const limit = max === UNLIMITED ? -1 : max
+  const quotas = rows.map(({ name, limit, used }) => {
     const remaining = limit === -1 ? null : Math.max(0, limit - used)
     return [name, { limit, used, remaining }] as const
   })

@@ -9,7 +9,7 @@ import { Id, Input, OptionalTime, onStructure, Ref } from './kinds.ts'
 
 /** Everything that is off until it is switched on (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
-type Feature = Static<typeof Feature>
+export type Feature = Static<typeof Feature>
 
 const Experimental = Type.Array(Feature, {
   uniqueItems: true,
@@ -89,4 +89,22 @@ async function readServices(scope: AdminScope, workspaceId: string): Promise<Ser
 export async function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
   const row = await scope.row<{ allow: string[] }>(sql`select egress_allow as allow from services`)
   return row?.allow ?? []
+}
+
+/** Whether the workspace has switched it on. The scope is an admin's. */
+export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promise<boolean> {
+  const row = await scope.row<{ on: boolean }>(
+    sql`select experimental @> ${JSON.stringify([feature])}::jsonb as on from services`,
+  )
+  return row?.on === true
+}
+
+/** @throws Problem `feature_not_enabled`, which says how to switch it on */
+export async function requireFeature(scope: WorkspaceScope, feature: Feature): Promise<void> {
+  if (await hasFeature(scope, feature)) return
+  const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })
+  throw new Problem('feature_not_enabled', {
+    detail: `${feature} is experimental and not switched on in this workspace.`,
+    hint: `POST /v1/services/configure ${body}`,
+  })
 }

@@ -134,6 +134,23 @@ test('the object store dies while a workspace is made: it is made when the store
   expect([made.status, made.body.state]).toEqual([201, 'active'])
 }, 60_000)
 
+test('the object store dies: 503 in between, the API lives on, and what was stored is there', async () => {
+  const api = started.stack.supervisor.pid('api')
+  const { body } = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+  const path = `/v1/objects/${body.bucket}/kept`
+  await call('PUT', path, { as: room.service, body: { kept: true } })
+  kill9('seaweedfs')
+  const statuses = new Set<number>()
+  await eventually(async () => {
+    const { status } = await call('PUT', `${path}/too`, { as: room.service, body: {} })
+    statuses.add(status)
+    return status < 300 && statuses.size > 1 ? true : undefined
+  }, 30_000)
+  expect([...statuses].filter((status) => status !== 200 && status !== 201)).toEqual([503])
+  expect((await call('GET', path, { as: room.service })).body).toEqual({ kept: true })
+  expect(started.stack.supervisor.pid('api')).toBe(api)
+}, 60_000)
+
 test('PostgreSQL dies under load: 503, never 500, the API lives on, and what was acknowledged is there', async () => {
   const api = started.stack.supervisor.pid('api')
   const path = '/v1/collections/ledger/documents'

@@ -38,7 +38,13 @@ async function read(name: string): Promise<Recorded> {
 }
 
 test('there is a history of each workflow type', () => {
-  expect(names).toEqual(expect.arrayContaining(['0.1.0-flow-hello.json', '0.1.0-provision-tenant.json']))
+  expect(names).toEqual(
+    expect.arrayContaining([
+      '0.1.0-flow-hello.json',
+      '0.1.0-function-hello.json',
+      '0.1.0-provision-tenant.json',
+    ]),
+  )
 })
 
 test.each(names)('%s replays', async (name) => {
@@ -70,6 +76,14 @@ test('runs of the running platform replay too (with TENON_RECORD they are kept)'
     body: { input: { name: 'Ada' } },
     headers: { prefer: 'wait=20' },
   })
+  const source = 'export default ({ name }: { name: string }) => `Hello, ${name}!`'
+  const deploy = { workspace_id: room.workspaceId, name: 'hello', source }
+  await call('POST', '/v1/functions', { as, body: deploy })
+  const invoked = await call('POST', '/v1/functions/hello/invoke', {
+    as: room.service,
+    body: { name: 'Ada' },
+  })
+  expect(invoked.body).toBe('Hello, Ada!')
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
   try {
     const client = new Client({ connection })
@@ -77,7 +91,7 @@ test('runs of the running platform replay too (with TENON_RECORD they are kept)'
     const runs = await eventually(async () => {
       const found: string[] = []
       for await (const { workflowId } of client.workflow.list({ query })) found.push(workflowId)
-      return found.length >= 3 ? found : undefined
+      return found.length >= 4 ? found : undefined
     })
     expect(runs).toContain(run.body.workflow_id)
     for (const workflowId of runs) {
@@ -101,7 +115,11 @@ async function download(workflowId: string): Promise<unknown> {
 
 async function keep(workflowId: string, history: unknown): Promise<void> {
   const subject = workflowId.split(':')[2] ?? ''
-  const kind = subject.startsWith('flow_') ? 'flow-hello' : `provision-${subject.replace('-provision', '')}`
+  const kind = subject.startsWith('flow_')
+    ? 'flow-hello'
+    : subject.startsWith('fn_')
+      ? 'function-hello'
+      : `provision-${subject.replace('-provision', '')}`
   // Who ran it, on which machine, is nobody's business and no part of a replay.
   const text = JSON.stringify({ workflow_id: workflowId, history }, null, 1).replaceAll(
     /\d+@[\w.-]+/g,

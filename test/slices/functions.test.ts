@@ -139,6 +139,21 @@ describe('deploying', () => {
   })
 })
 
+test('deployed and deleted at the same time: one of the two, never half', async () => {
+  for (let round = 0; round < 5; round++) {
+    const id = await deployed(room, 'raced', 'export default () => 1')
+    const [made, gone] = await Promise.all([
+      deploy(room, 'raced', 'export default () => 2'),
+      call('DELETE', `/v1/functions/${id}`, { as: room.operator }),
+    ])
+    expect(made.status).toBe(201)
+    expect([200, 404, 409]).toContain(gone.status)
+    const reply = await invoke(room.service, 'raced')
+    expect([200, 404]).toContain(reply.status)
+    if (reply.status === 200) expect(reply.body).toBe(2)
+  }
+})
+
 test('configured, listed, deleted; a name means something to a credential of its workspace', async () => {
   const id = await deployed(room, 'conf', 'export default () => 1')
   const own = await tokenOf({

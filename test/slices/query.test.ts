@@ -1,6 +1,7 @@
 /** The query grammar through the API: what is found, in which order, page by page; and what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import { aRoom, call, type Reply, type Room } from '../support/tenants.ts'
 
 let room: Room
@@ -8,14 +9,6 @@ beforeAll(async () => {
   room = await aRoom()
   for (const fields of PEOPLE) await call('POST', at('people'), { as: room.service, body: fields })
 })
-
-const PEOPLE = [
-  { n: 'ada', age: 36, tags: ['a', 'b'], address: { city: 'London', zip: '01234' }, active: true },
-  { n: 'bob', age: '42', address: { city: 'Berlin' }, active: false, note: '100%' },
-  { n: 'cyd', age: 42, address: null, active: 'true', note: 'a_b\\c' },
-  { n: 'dot', age: null, items: [{ sku: 'A,1', n: 1 }, { sku: 'B' }], note: 'ÄPFEL "x"' },
-  { n: 'eve', 'a.b': 1, select: 'x', like: null, nested: { '0': 'zero' }, deep: { x: [10, [20]] } },
-] as const
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 
@@ -30,120 +23,19 @@ const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: string }) => n).join(' ') : body.code
 
 describe('the ten operators', () => {
-  test.each([
-    ['n=eq.ada', 'ada'],
-    ['age=eq.42', 'bob cyd'],
-    ['age=eq."42"', 'bob'],
-    ['age=neq.42', 'ada'],
-    ['age=neq."42"', 'ada cyd'],
-    ['age=gt.36', 'cyd'],
-    ['age=gte.36', 'ada cyd'],
-    ['age=lt.42', 'ada'],
-    ['age=lte.42', 'ada cyd'],
-    ['age=gte."4"', 'bob'],
-    ['n=gt.cyd', 'dot eve'],
-    ['age=gte.36&age=lt.42', 'ada'],
-    ['n=in.(ada,eve)', 'ada eve'],
-    ['n=in.()', ''],
-    ['n=in.("ada")', 'ada'],
-    ['age=in.(36,42)', 'ada bob cyd'],
-    ['age=not.in.(36)', 'bob cyd'],
-    ['n=like.*d*', 'ada cyd dot'],
-    ['n=like._d_', 'ada'],
-    ['n=like.a%25', 'ada'],
-    ['n=like.%a', 'ada'],
-    ['note=like.100\\%', 'bob'],
-    ['note=like.a\\_b\\\\c', 'cyd'],
-    ['note=like.a_b_c', 'cyd'],
-    ['note=like.äpfel*', ''],
-    ['note=ilike.äpfel*', 'dot'],
-    ['note=not.ilike.äpfel*', 'bob cyd'],
-    ['age=like.4*', 'bob'],
-    ['address=json_path_eq.($.city,Berlin)', 'bob'],
-    ['address=json_path_eq.city:London', 'ada'],
-    ['items=json_path_eq.([*].sku,"A,1")', 'dot'],
-    ['items=json_path_eq.([0].n,1)', 'dot'],
-    ["items=json_path_eq.([1]['sku'],B)", 'dot'],
-    ['tags=json_path_eq.([*],b)', 'ada'],
-    ['deep=json_path_eq.(x[1][0],20)', 'eve'],
-    ['age=is.null', 'dot eve'],
-    ['age=is.not_null', 'ada bob cyd'],
-    ['age=not.is.null', 'ada bob cyd'],
-    ['active=eq.true', 'ada cyd'],
-    ['active=eq."true"', 'cyd'],
-    ['address.city=eq.Berlin', 'bob'],
-    ['address.zip=eq.01234', 'ada'],
-    ['"a.b"=eq.1', 'eve'],
-    ['"select"=eq.x', 'eve'],
-    ['items.0.sku=eq.A,1', 'dot'],
-    ['nested.0=eq.zero', 'eve'],
-    ['tags.-1=eq.b', ''],
-    ['_version=eq.1&n=eq.ada', 'ada'],
-    ['_version=gt.1.5', ''],
-    ['_created_at=gt.2020-01-01T00:00:00Z&n=eq.ada', 'ada'],
-    ['_created_at=lt.2020-01-01', ''],
-    ['__proto__=eq.1', 'filter_invalid'],
-    ['constructor=eq.1', ''],
-    ['a.__proto__.b=is.null&n=eq.ada', 'ada'],
-    ['note=eq.ÄPFEL "x"', 'dot'],
-    ['n=eq."a\\da"', 'ada'],
-  ])('%s → %s', async (text, found) => {
+  test.each(FOUND)('%s → %s', async (text, found) => {
     expect(names(await list(text))).toBe(found)
   })
 })
 
 describe('the same in JSON, typed by it', () => {
-  test.each([
-    [{ filter: { n: 'ada' } }, 'ada'],
-    [{ filter: { age: 42 } }, 'cyd'],
-    [{ filter: { age: '42' } }, 'bob'],
-    [{ filter: { age: { gte: 36, $lt: 42 } } }, 'ada'],
-    [{ filter: { age: null } }, 'dot eve'],
-    [{ filter: { age: { neq: null } } }, 'ada bob cyd'],
-    [{ filter: { age: { $ne: 42 } } }, 'ada bob'],
-    [{ filter: { tags: ['a', 'b'] } }, 'ada'],
-    [{ filter: { tags: ['b', 'a'] } }, ''],
-    [{ filter: { address: { eq: { zip: '01234', city: 'London' } } } }, 'ada'],
-    [{ filter: { n: { in: ['ada', 'eve', 7] } } }, 'ada eve'],
-    [{ filter: { n: { like: '_d%' } } }, 'ada'],
-    [{ filter: { items: { json_path_eq: ['[*].sku', 'B'] } } }, 'dot'],
-    [{ filter: { $or: [{ n: 'ada' }, { n: 'bob', age: 1 }, { age: 42 }] } }, 'ada cyd'],
-    [{ filter: { n: 'ada', $or: [] } }, ''],
-    [{ filter: {}, sort: { n: -1 }, limit: 2 }, 'eve dot'],
-    [{ filter: { '"a.b"': 1 } }, 'eve'],
-    [{}, 'ada bob cyd dot eve'],
-    [{ filter: { age: { near: 3 } } }, 'filter_operator_unknown'],
-    [{ filter: { age: { gt: [1] } } }, 'filter_type_mismatch'],
-    [{ filter: { age: { gt: null } } }, 'filter_null_operator'],
-    [{ filter: { $where: 'sleep(1)' } }, 'filter_operator_unknown'],
-    [{ filter: { n: { like: 7 } } }, 'filter_type_mismatch'],
-    [{ filter: { age: {} } }, 'filter_invalid'],
-    [{ sort: { n: 2 } }, 'validation_failed'],
-    [{ limit: 1001 }, 'validation_failed'],
-    [{ limit: 0 }, 'validation_failed'],
-    [{ skip: 1 }, 'validation_failed'],
-  ])('%j → %s', async (body, found) => {
+  test.each(FOUND_BY_JSON)('%j → %s', async (body, found) => {
     expect(names(await query(body))).toBe(found)
   })
 })
 
 describe('order', () => {
-  test.each([
-    ['order=n.desc', 'eve dot cyd bob ada'],
-    ['order=age,n.desc', 'bob ada cyd eve dot'],
-    ['order=age.desc', 'eve dot cyd ada bob'],
-    ['order=age.nullsfirst,n', 'dot eve bob ada cyd'],
-    ['order=age.desc.nullslast', 'cyd ada bob eve dot'],
-    ['order=address.city.desc.nullslast,n.desc', 'ada bob eve dot cyd'],
-    ['order=_created_at.desc,id', 'eve dot cyd bob ada'],
-    ['order=id.desc', 'eve dot cyd bob ada'],
-    ['order="a.b".nullslast,n.desc', 'eve dot cyd bob ada'],
-    ['order=n.descc', 'order_invalid'],
-    ['order=', 'order_invalid'],
-    ['order=n,,age', 'order_invalid'],
-    ['order=a,b,c,d,e,f,g,h,i', 'order_invalid'],
-    ['order=n.desc&order=n', 'validation_failed'],
-  ])('%s → %s', async (text, found) => {
+  test.each(ORDERED)('%s → %s', async (text, found) => {
     expect(names(await list(text))).toBe(found)
   })
 })

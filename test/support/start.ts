@@ -51,6 +51,8 @@ export async function startPlatform(
       masterKey,
       env: {
         TENON_CHECK_REPLIES: 'true',
+        // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
+        MONGODB_URL: '',
         TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
       },
     })

@@ -147,6 +147,44 @@ test('tables come from declarations alone, and a declaration is of the own tenan
   expect(await masked('tenon_admin', own, `${insert(a, good)} returning id`)).toEqual([{ id }])
 })
 
+test('who declares a collection and who writes to it undeclared wait for each other', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const open = async (mask: string) => {
+    const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+    await client.connect()
+    await client.query('begin')
+    await client.query(
+      "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
+      [mask, tenantId, workspaceId],
+    )
+    return client
+  }
+  const write = "insert into tenon.documents (collection, id, data) values ('z', gen_random_uuid(), '{}')"
+  const declare = `insert into tenon.schemas (id, collection, store, schema, mode)
+    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzx', 'z', 'relational', '{}', 'off')`
+  for (const [first, second, code] of [
+    [write, declare, 'TN001'],
+    [declare, write, 'TN002'],
+  ] as const) {
+    const clients = await Promise.all(
+      [first, second].map((text) => open(text === write ? 'tenon_service' : 'tenon_admin')),
+    )
+    const [one, other] = clients as [Client, Client]
+    await one.query(first)
+    const waiting = other.query(second).then(
+      () => 'done',
+      (error: { code: string }) => error.code,
+    )
+    const early = await Promise.race([waiting, new Promise((late) => setTimeout(() => late('waits'), 300))])
+    await one.query('commit')
+    expect([early, await waiting]).toEqual(['waits', code])
+    await Promise.all(clients.map((client) => client.end()))
+    await asSuperuser("delete from tenon.documents where collection = 'z' and workspace_id = $1", [
+      workspaceId,
+    ])
+  }
+})
+
 test('a declaration leaves the settings of its transaction as they were', async () => {
   const { tenantId, workspaceId } = await aRoom()
   const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)

@@ -1,7 +1,9 @@
 /** `tenon doctor`: what is there and what is not, a line each, with the remedy. */
 
+import { execFile } from 'node:child_process'
 import { connect } from 'node:net'
 import { resolve } from 'node:path'
+import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
 import { readSettings, type Settings } from '../settings.ts'
@@ -124,4 +126,26 @@ function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: b
   return { name: role.rolname, good: wrong.length === 0, detail }
 }
 
-const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles]
+/** Functions alone need it. */
+const deno: Examination = async ({ TENON_DENO_BIN: path }) => {
+  if (!path) {
+    const detail = 'not there: functions answer 503; restart with a network, or set TENON_DENO_BIN'
+    return [{ name: 'Deno', good: false, detail }]
+  }
+  try {
+    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 })
+    const version = /^deno (\S+)/.exec(stdout)?.[1] ?? ''
+    const good = version.startsWith('2.')
+    return [
+      {
+        name: 'Deno',
+        good,
+        detail: good ? `${version} at ${path}` : `${version} at ${path}; Deno 2 is needed`,
+      },
+    ]
+  } catch {
+    return [{ name: 'Deno', good: false, detail: `${path} does not run: functions answer 503` }]
+  }
+}
+
+const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles, deno]

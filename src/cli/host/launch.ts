@@ -63,17 +63,17 @@ export async function launch(options: Launch): Promise<Launched> {
 
 /** Settings of the platform that stand in our own environment, other than those that are decided here. */
 function ownSettings(): Record<string, string> {
-  const { LOG_LEVEL, TENON_EGRESS_ALLOW, TENON_MCP_ORIGINS } = process.env
-  const { TENON_PUBLIC_URL, TENON_OPERATOR_SECRET, TEMPORAL_NAMESPACE } = process.env
-  const named = {
-    LOG_LEVEL,
-    TENON_EGRESS_ALLOW,
-    TENON_MCP_ORIGINS,
-    TENON_PUBLIC_URL,
-    TENON_OPERATOR_SECRET,
-    TEMPORAL_NAMESPACE,
-  }
-  return Object.fromEntries(Object.entries(named).flatMap(([name, value]) => (value ? [[name, value]] : [])))
+  const names = [
+    'LOG_LEVEL',
+    'TENON_EGRESS_ALLOW',
+    'TENON_MCP_ORIGINS',
+    'TENON_PUBLIC_URL',
+    'TENON_OPERATOR_SECRET',
+    'TEMPORAL_NAMESPACE',
+    'MONGODB_URL',
+  ]
+  const named = names.map((name) => [name, process.env[name]] as const)
+  return Object.fromEntries(named.flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }
 
 function runProcess(

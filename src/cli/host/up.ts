@@ -36,6 +36,7 @@ export async function up(options: UpOptions): Promise<number> {
       onEvent: (event) => screen.event(event),
       signal: stopping,
     })
+    if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
     const { demo, launched } = await start(stack, dir, options, known, screen)
     if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))

@@ -3,7 +3,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { constants, setPriority } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { LIMITS } from '../../core/limits.ts'
 import { GUEST_URL, type GuestJob } from './guest.ts'
@@ -51,9 +50,12 @@ const FLAGS = [
  */
 const NO_FOLDER = '/dev/null/none'
 const ENV = { DENO_DIR: NO_FOLDER, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1' }
-/** No core dumps, and an end by itself should its watcher die while it computes. */
-const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec "$0" "$@"`
-const OLDEST = 2
+/**
+ * No core dumps; an end by itself should its watcher die while it computes; and after the platform when processors
+ * are short, since what watches it must not wait for it.
+ */
+const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec nice -n 5 "$0" "$@"`
+const MAJOR = 2
 
 export class FunctionProcess {
   /** Rejects where no usable Deno came up; the message is for operators. */
@@ -178,17 +180,7 @@ export class FunctionProcess {
     this.#child.stdout.off('data', read)
     const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(said) ?? []
     if (version === undefined) throw new Error('Deno does not start')
-    if (Number(major) !== OLDEST) throw new Error(`Deno ${OLDEST} is needed, and this is ${version}`)
-    lowerPriority(this.#child.pid)
-  }
-}
-
-/** Functions compute after the platform has: what watches them must not wait for them. */
-function lowerPriority(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
-  } catch {
-    // It is gone, or the host does not let us.
+    if (Number(major) !== MAJOR) throw new Error(`Deno ${MAJOR} is needed, and this is ${version}`)
   }
 }
 

@@ -62,7 +62,7 @@ const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
 }
 
 /** The value at a path; null where there is none. */
-export function valueAt(stored: Stored, path: Path): Json {
+function valueAt(stored: Stored, path: Path): Json {
   const [name] = path
   const ours = path.length === 1 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
   if (ours !== undefined) return ours(stored)

@@ -93,7 +93,10 @@ function typedTest(test: Test, scalar: Scalar, field: string): Test {
       return test
     case 'at':
       throw mismatch(field, scalar, 'json_path_eq looks inside objects and arrays')
-    default:
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
       if (scalar === 'boolean') throw mismatch(field, scalar, 'it has no order')
       return { ...test, value: typedLiteral(test.value) }
   }

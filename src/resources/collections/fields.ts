@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import type { Stored } from './store.ts'
+import type { Content, Stored } from './store.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
@@ -13,12 +13,7 @@ export const CollectionName = Type.String({
 /** The caller's members; their names are the caller's own. */
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
 export type Fields = Record<string, unknown>
-
-/** Fields that were checked, and their JSON. */
-export interface Content {
-  readonly fields: Fields
-  readonly text: string
-}
+export type { Content }
 
 const OURS = {
   _created_at: Type.String({ format: 'date-time' }),
@@ -67,10 +62,11 @@ export function toDocument(stored: Stored): Document {
  * @throws Problem `validation_failed` with every fault at once, or `body_too_large`
  */
 export function checkFields(fields: Fields): Content {
-  const measure: Measure = { keys: 0, errors: [] }
+  const measure: Measure = { keys: 0, halves: false, errors: [] }
   for (const name of Object.keys(fields)) note(measure, reserved(name))
   inspect(fields, '', 1, measure)
   const { errors } = measure
+  if (measure.halves) throw new Problem('value_invalid', { detail: 'A text holds half a surrogate pair.' })
   if (measure.keys > LIMITS.documentKeysMax) {
     errors.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
   }
@@ -100,12 +96,17 @@ function note(measure: Measure, error: InputError | undefined): void {
 
 interface Measure {
   keys: number
+  /** PostgreSQL refuses half a pair, MongoDB would store another character. */
+  halves: boolean
   readonly errors: InputError[]
 }
+
+const HALF = /\p{Surrogate}/u
 
 /** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
 function inspect(value: unknown, pointer: string, depth: number, measure: Measure): void {
   note(measure, faultOf(value, pointer))
+  if (typeof value === 'string') measure.halves ||= HALF.test(value)
   if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
   if (depth > LIMITS.documentDepthMax) {
     note(measure, fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
@@ -113,6 +114,7 @@ function inspect(value: unknown, pointer: string, depth: number, measure: Measur
   }
   for (const [name, member] of Object.entries(value)) {
     if (!Array.isArray(value)) measure.keys += 1
+    measure.halves ||= HALF.test(name)
     if (name.includes('\u0000')) note(measure, fault(pointer, 'has a name with a NUL character'))
     inspect(member, `${pointer}/${token(name)}`, depth + 1, measure)
   }

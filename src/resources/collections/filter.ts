@@ -48,5 +48,10 @@ export interface OrderKey {
 export const pathText = (path: Path): string =>
   path.map((name) => (/^[A-Za-z0-9_$ -]+$/.test(name) ? name : JSON.stringify(name))).join('.')
 
+/** Every path that a filter looks at. */
+export function pathsOf(filter: Filter): Path[] {
+  return 'of' in filter ? filter.of.flatMap(pathsOf) : [filter.path]
+}
+
 /** Whether a name may also be the index of an array. */
 export const isIndex = (name: string): boolean => /^(0|[1-9][0-9]{0,8})$/.test(name)

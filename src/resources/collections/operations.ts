@@ -57,7 +57,10 @@ export const getDocument = inWorkspace({
   },
 })
 
-const PairOfTexts = Type.Tuple([Type.String(), Type.String()])
+/** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
+const PairOfTexts = Type.Unsafe<readonly [string, string]>(
+  Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
+)
 const Cursor = Type.String({
   maxLength: LIMITS.cursorCharsMax,
   description: '`page.next` of the page before.',

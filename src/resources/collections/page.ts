@@ -1,11 +1,13 @@
 /** One page of a query: the order made total, the cursor opened, the extra row made into the next one. */
 
 import type { Page } from '../../core/page.ts'
+import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
 import { type Shown, toDocument } from './fields.ts'
-import type { Filter, OrderKey } from './filter.ts'
+import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './filter.ts'
 import { project, type Selection } from './select.ts'
+import type { Query } from './store.ts'
 import { storeOf } from './stores.ts'
 
 export interface Asked {
@@ -25,7 +27,9 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
   const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
   const { store, collection } = await storeOf(scope, name)
   const query = { filter, order, limit: size + 1, ...(after !== undefined && { after }) }
-  const rows = await store.list(scope, collection, query)
+  const rows = await store.list(scope, collection, query).catch((error: unknown) => {
+    throw explained(error, query)
+  })
   const shown = rows.slice(0, size)
   const last = shown.at(-1)
   const more = rows.length > size && last !== undefined
@@ -39,9 +43,22 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
   }
 }
 
-/** Up to the first `id`, or with one in the last key's direction: no two documents are equal in it. */
-function totalOrder(order: readonly OrderKey[]): OrderKey[] {
-  const at = order.findIndex(({ path }) => path.length === 1 && path[0] === 'id')
-  if (at >= 0) return order.slice(0, at + 1)
-  return [...order, { path: ['id'], descending: order.at(-1)?.descending ?? false, nullsFirst: false }]
+/** A scan that took too long: which fields an index would help. */
+function explained(error: unknown, { filter, order }: Query): unknown {
+  if (!(error instanceof Problem && error.code === 'query_timeout')) return error
+  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].map(pathText)
+  const fields = [...new Set(paths)].filter((name) => name !== 'id')
+  if (fields.length === 0) return error
+  const hint = `Narrow it, or declare the collection with an index on ${fields.join(', ')} (POST /v1/schemas).`
+  return new Problem('query_timeout', { hint, cause: error.cause })
 }
+
+/** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
+function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
+  const order = asked.filter(({ path }, index) => asked.findIndex((key) => same(key.path, path)) === index)
+  const at = order.findIndex(({ path }) => same(path, ['id']))
+  if (at >= 0) return order.slice(0, at + 1)
+  return [...order, { path: ['id'], descending: asked.at(-1)?.descending ?? false, nullsFirst: false }]
+}
+
+const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index) => name === b[index])

@@ -1,6 +1,5 @@
 /** Filter, order and keyset as SQL over columns that the store names. Every value is bound. */
 
-import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import {
@@ -11,24 +10,24 @@ import {
   type OrderKey,
   type Path,
   type Pattern,
-  pathText,
   type Step,
   type Test,
 } from './filter.ts'
+import { mismatch, type Scalar, type ScalarType, toType } from './typed.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
-export type ColumnType = 'jsonb' | 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'
+type ColumnType = 'jsonb' | ScalarType
 
-/** Where a path's value stands. A jsonb expression is null for what is missing, never JSON null: see {@link within}. */
+/** Where a path's value stands. A jsonb expression may be JSON null, which counts as missing. */
 export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
 }
 export type Columns = (path: Path) => Column
 
-/** The value at a path inside a jsonb expression; JSON null counts as missing. */
+/** The value at a path inside a jsonb expression. */
 export function within(base: Sql, path: readonly string[]): Sql {
-  return sql`nullif(${path.reduce(member, base)}, 'null'::jsonb)`
+  return path.reduce(member, base)
 }
 
 /** `#>` takes a number as key or index, as it comes; `->` with a text takes it as a key alone. */
@@ -46,16 +45,20 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     case 'any':
       return joined(filter.of, columns, sql` or `, sql`false`)
     case 'null': {
-      const { sql: value } = columns(filter.path)
+      const value = orNull(columns(filter.path))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
     case 'test': {
       const column = columns(filter.path)
       const test = compileTest(column, filter.test, filter.path)
-      return filter.not ? sql`(${column.sql} is not null and (${test}) is not true)` : test
+      return filter.not ? sql`(${orNull(column)} is not null and (${test}) is not true)` : test
     }
   }
 }
+
+/** With one null for both. A test needs it not: JSON null passes none. */
+const orNull = ({ sql: value, type }: Column): Sql =>
+  type === 'jsonb' ? sql`nullif(${value}, 'null'::jsonb)` : value
 
 function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
   const parts = of.map((filter) => compileFilter(filter, columns))
@@ -65,17 +68,11 @@ function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sq
 }
 
 function compileTest(column: Column, test: Test, path: Path): Sql {
-  switch (test.op) {
-    case 'in':
-      return equal(column, test.values, path)
-    case 'like':
-      return like(column, test.pattern, test.fold, path)
-    case 'at':
-      if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
-      return below(column.sql, test.steps, test.value)
-    default:
-      return compared(column, test.op, test.value, path)
-  }
+  if (test.op === 'in') return equal(column, test.values, path)
+  if (test.op === 'like') return like(column, test.pattern, test.fold, path)
+  if (test.op !== 'at') return compared(column, test.op, test.value, path)
+  if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
+  return below(column.sql, test.steps, test.value)
 }
 
 /** One array as the only value: the statement's text does not grow with the list. */
@@ -138,7 +135,7 @@ function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
   const keys = order.map(({ path, descending, nullsFirst }) => {
     const direction = descending ? sql`desc` : sql`asc`
-    return sql`${columns(path).sql} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+    return sql`${orNull(columns(path))} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
@@ -152,12 +149,12 @@ export function compileAfter(order: readonly OrderKey[], after: readonly Json[],
   const ahead = behind(column, key, value)
   if (rest.length === 0) return ahead
   const tied =
-    value === null ? sql`${column.sql} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
+    value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
   return sql`(${ahead} or (${tied} and ${compileAfter(rest, values, columns)}))`
 }
 
 function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql {
-  const { sql: at } = column
+  const at = orNull(column)
   if (value === null) return nullsFirst ? sql`${at} is not null` : sql`false`
   const bound = bind(column, value, path)
   const beyond = descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`
@@ -168,36 +165,14 @@ function bind({ type }: Column, value: Json, path: Path): Sql {
   return type === 'jsonb' ? sql`${JSON.stringify(value)}::jsonb` : cast(toType([value], type, path), type)
 }
 
-type Typed = Exclude<ColumnType, 'jsonb'>
-type Scalar = string | number | boolean
-
-/** Of the values that a literal may mean, the one of the column's type. @throws Problem `filter_type_mismatch` */
-function toType(literal: Literal, type: Typed, path: Path): Scalar {
-  const found = literal.find((form): form is Scalar => FITS[type](form))
-  if (found === undefined) throw mismatch(path, type, JSON.stringify(literal.at(-1)))
-  return found
-}
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const TIME = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
-
-const FITS: Readonly<Record<Typed, (form: Json) => boolean>> = {
-  text: (form) => typeof form === 'string',
-  bigint: (form) => typeof form === 'number',
-  'double precision': (form) => typeof form === 'number',
-  boolean: (form) => typeof form === 'boolean',
-  timestamptz: (form) => typeof form === 'string' && TIME.test(form) && !Number.isNaN(Date.parse(form)),
-  uuid: (form) => typeof form === 'string' && UUID.test(form),
-}
-
 /** A fraction beside a bigint column is compared as one: `2 < 2.5`. */
-function cast(value: Scalar, type: Typed): Sql {
+function cast(value: Scalar, type: ScalarType): Sql {
   if (type === 'bigint' && !Number.isSafeInteger(value)) return sql`${value}::double precision`
   if (type === 'timestamptz') return sql`${new Date(String(value)).toISOString()}::timestamptz`
   return sql`${value}${CASTS[type]}`
 }
 
-const CASTS: Readonly<Record<Typed, Sql>> = {
+const CASTS: Readonly<Record<ScalarType, Sql>> = {
   text: sql`::text`,
   bigint: sql`::bigint`,
   'double precision': sql`::double precision`,
@@ -206,20 +181,11 @@ const CASTS: Readonly<Record<Typed, Sql>> = {
   uuid: sql`::uuid`,
 }
 
-const ARRAYS: Readonly<Record<Typed, Sql>> = {
+const ARRAYS: Readonly<Record<ScalarType, Sql>> = {
   text: sql`::text[]`,
   bigint: sql`::double precision[]`,
   'double precision': sql`::double precision[]`,
   boolean: sql`::boolean[]`,
   timestamptz: sql`::timestamptz[]`,
   uuid: sql`::uuid[]`,
-}
-
-function mismatch(path: Path, wanted: string, got: string): Problem {
-  const name = pathText(path)
-  const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
-  return new Problem('filter_type_mismatch', {
-    detail,
-    errors: [{ in: 'query', name, pointer: '', detail }],
-  })
 }

@@ -4,7 +4,6 @@ import type { Json } from '../../core/work.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
-import type { Content, Fields } from './fields.ts'
 import type { Filter, OrderKey } from './filter.ts'
 
 /** What is known of a collection before any of its documents is touched. */
@@ -14,10 +13,16 @@ export interface Collection {
   readonly declared?: Declaration
 }
 
+/** Fields that were checked, and their JSON. */
+export interface Content {
+  readonly fields: Record<string, unknown>
+  readonly text: string
+}
+
 /** A document as a store gives it back. */
 export interface Stored {
   readonly id: string
-  readonly fields: Fields
+  readonly fields: Record<string, unknown>
   readonly version: number
   /** RFC 3339, milliseconds. */
   readonly created_at: string

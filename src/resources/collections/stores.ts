@@ -6,6 +6,7 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
 import { declaredStore } from './declared.ts'
 import { jsonbStore } from './jsonb.ts'
+import { mongoStore } from './mongo-store.ts'
 import type { Collection, Store } from './store.ts'
 import { tableStore } from './table.ts'
 
@@ -21,13 +22,14 @@ export async function storeOf(_scope: WorkspaceScope, name: string): Promise<Pla
 
 async function placeOf(scope: WorkspaceScope, name: string): Promise<Place> {
   const declared = await declarationOf(scope, name)
-  if (declared === undefined) return { store: documentStore, collection: { name } }
-  const inner = declared.store === 'relational' ? tableStore : documentStore
+  if (declared === undefined) return { store: documentStore(scope), collection: { name } }
+  const inner = declared.store === 'relational' ? tableStore : documentStore(scope)
   return { store: declaredStore(inner, declared), collection: { name, declared } }
 }
 
 /** Of collections that nobody declared, and of those declared for it. */
-const documentStore = jsonbStore
+const documentStore = ({ documents }: WorkspaceScope): Store =>
+  documents === undefined ? jsonbStore : mongoStore(documents)
 
 /** Whatever the declaration is at the moment of each call. */
 const current: Store = {

@@ -2,25 +2,15 @@
 
 import { Problem } from '../../core/problem.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
+import type { TableColumn as DeclaredColumn } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import type { Fields } from './fields.ts'
 import type { Path } from './filter.ts'
 import { OURS } from './jsonb.ts'
-import {
-  type Column,
-  type Columns,
-  type ColumnType,
-  compileAfter,
-  compileFilter,
-  compileOrder,
-  within,
-} from './sql.ts'
+import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './sql.ts'
 import type { Collection, Store, Stored } from './store.ts'
 
-interface TableColumn {
-  readonly property: string
-  readonly column: string
-  readonly type: Exclude<ColumnType, 'jsonb' | 'timestamptz' | 'uuid'>
+interface TableColumn extends DeclaredColumn {
   readonly sql: Sql
 }
 

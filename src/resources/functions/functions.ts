@@ -7,6 +7,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { compileFunction, type Fault } from '../../platform/functions/compile.ts'
+import { violated } from '../../platform/pg/database.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
@@ -194,11 +195,15 @@ export const deleteFunction = onStructure({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/functions/{id}' },
   run: async (scope, { id }) => {
-    const [, [gone] = []] = await scope.batch(
+    const statements = [
       sql`delete from function_versions v using functions f where v.tenant_id = f.tenant_id
         and v.workspace_id = f.workspace_id and v.function_id = f.id and ${named(id)}`,
       sql`delete from functions f where ${named(id)} returning id`,
-    )
+    ]
+    const [, [gone] = []] = await scope.batch(...statements).catch((error: unknown) => {
+      if (violated(error) === undefined) throw error
+      throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
+    })
     if (gone === undefined) throw notFound('function')
     return { id: String(gone['id']), deleted: true as const }
   },

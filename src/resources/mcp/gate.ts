@@ -110,7 +110,9 @@ function failed(code: string, message: string): Ended {
 }
 
 function broken(error: unknown): Ended {
-  if (error instanceof Problem && error.status < 500) return failed(error.code, error.message)
+  // What is final is of the tenant's own code: its author is the one to tell.
+  if (error instanceof Problem && (error.status < 500 || error.row.final))
+    return failed(error.code, error.message)
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
   return { ...failed(code, 'Something is wrong on our side. Try again later.'), cause }

@@ -9,7 +9,6 @@ import { violated } from '../../platform/pg/database.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Name, Ref, Slug, Time } from '../kinds.ts'
-import { overQuota, serversAllowed } from './quota.ts'
 import { hidden, refuse } from './text.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
@@ -95,21 +94,17 @@ export const createServer = inWorkspace({
   run: async (scope, { name, description = '', ...input }) => {
     refuse([hidden(name, '/name'), hidden(description, '/description')])
     const slug = input.slug ?? slugOf(name)
-    // The lock makes two at once count one after the other; it ends with the batch.
-    const [, [made] = [], [count] = []] = await scope
-      .batch(
-        sql`select pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext(tenon.workspace()))`,
+    const made = await scope
+      .row<McpServer>(
         sql`insert into mcp_servers (id, slug, name, description, state, created_by)
-          select ${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject}
-          where (select count(*) from mcp_servers) < ${serversAllowed}
+          values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject})
           returning ${COLUMNS}`,
-        sql`select count(*) as used, ${serversAllowed} as limit from mcp_servers`,
       )
       .catch((error: unknown) => {
         throw taken(error)
       })
-    if (made === undefined) throw overQuota(count ?? {})
-    return made as unknown as McpServer
+    if (made === undefined) throw new Problem('internal')
+    return made
   },
 })
 

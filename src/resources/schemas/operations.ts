@@ -76,6 +76,7 @@ export const createSchema = onStructure({
     const schema = checkSchema(input.schema)
     prepare(schema)
     const columns = input.store === 'relational' ? columnsOf(schema) : []
+    await refuseOccupied(scope, input)
     const made = await scope
       .row<Schema>(sql`
         insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access)
@@ -100,11 +101,23 @@ const refOf = (schema: Schema) =>
 function refused(error: unknown, collection: string): unknown {
   if (violated(error) !== undefined)
     return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
-  if (refusal(error) !== 'has_documents') return error
-  return new Problem('state_conflict', {
+  return refusal(error) === 'has_documents' ? occupied(collection) : error
+}
+
+const occupied = (collection: string) =>
+  new Problem('state_conflict', {
     detail: `The collection ${collection} has documents that were written before it was declared.`,
     hint: 'Declare another name, or delete the documents first.',
   })
+
+/** The trigger looks into PostgreSQL alone; where undeclared documents are elsewhere, they are asked for there. */
+async function refuseOccupied(
+  scope: AdminScope,
+  asked: { workspace_id: string; collection: string },
+): Promise<void> {
+  const row = await scope.row<WorkspaceRef>(sql`
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${asked.workspace_id}`)
+  if (row !== undefined && (await scope.hasDocuments(row, asked.collection))) throw occupied(asked.collection)
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
@@ -159,17 +172,19 @@ export const deleteSchema = onStructure({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
+    const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
+    if (there === undefined) throw notFound('schema')
+    if (await scope.hasDocuments(refOf(there), there.collection)) throw full()
     const gone = await scope
       .row<Schema>(sql`delete from schemas where id = ${id} returning ${COLUMNS}`)
       .catch((error: unknown) => {
-        if (refusal(error) !== 'has_documents') throw error
-        throw new Problem('state_conflict', {
-          detail: 'The collection has documents.',
-          hint: 'Delete them first.',
-        })
+        throw refusal(error) === 'has_documents' ? full() : error
       })
     if (gone === undefined) throw notFound('schema')
     scope.forget(refOf(gone), memoKey(gone.collection))
     return { id: gone.id, deleted: true as const }
   },
 })
+
+const full = () =>
+  new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })

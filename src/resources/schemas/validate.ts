@@ -22,12 +22,8 @@ export interface Fault extends InputError {
  */
 export function faultsOf(prepared: Prepared, fields: object): Fault[] {
   const value = prepared.inherited ? bare(fields) : fields
-  const evaluate = () => (Check(prepared.schema, value) ? [] : Errors(prepared.schema, value)[1])
-  const errors = isCheap(prepared, fields) ? evaluate() : watched(evaluate)
-  return errors
-    .filter(({ keyword }) => keyword !== 'boolean')
-    .flatMap(toFaults)
-    .slice(0, LIMITS.faultsShownMax)
+  const evaluate = () => (Check(prepared.schema, value) ? [] : faultsFrom(Errors(prepared.schema, value)[1]))
+  return isCheap(prepared, fields) ? evaluate() : watched(evaluate)
 }
 
 /** Whether the work is small whatever the schema says, so that the watch would cost more than it saves. */
@@ -82,22 +78,32 @@ function watched<T>(evaluate: () => T): T {
 
 interface SchemaError {
   readonly keyword: string
+  readonly schemaPath: string
   readonly instancePath: string
   readonly message: string
   readonly params: object
 }
 
-/** One fault a name where the library lists several names in one. */
-function toFaults({ keyword, instancePath, message, params }: SchemaError): Fault[] {
-  const { additionalProperties, requiredProperties } = params as {
+/** At least one: the library stops counting at some number, and what it counted may all be said by one fault. */
+function faultsFrom(errors: readonly SchemaError[]): Fault[] {
+  const faults = new Map(errors.flatMap(toFaults).map((fault) => [`${fault.keyword}${fault.pointer}`, fault]))
+  const all = [...faults.values(), toFault('schema', '', 'does not fit the schema')]
+  return all.slice(0, Math.min(Math.max(faults.size, 1), LIMITS.faultsShownMax))
+}
+
+/** One fault a name where the library lists several names in one, and once where it says the same thing twice. */
+function toFaults({ keyword, schemaPath, instancePath, message, params }: SchemaError): Fault[] {
+  const { additionalProperties = [], requiredProperties = [] } = params as {
     additionalProperties?: readonly string[]
     requiredProperties?: readonly string[]
   }
-  if (keyword === 'additionalProperties' && additionalProperties !== undefined)
-    return additionalProperties.map((name) =>
-      toFault(keyword, below(instancePath, name), 'is not a declared field'),
-    )
-  if (keyword === 'required' && requiredProperties !== undefined)
+  const undeclared = (pointer: string) => toFault('additionalProperties', pointer, 'is not a declared field')
+  const forbids = keyword === 'boolean' && schemaPath.endsWith('/additionalProperties')
+  if (forbids) return [undeclared(instancePath)]
+  if (keyword === 'boolean') return [toFault('false', instancePath, 'is not allowed')]
+  if (keyword === 'additionalProperties')
+    return additionalProperties.map((name) => undeclared(below(instancePath, name)))
+  if (keyword === 'required')
     return requiredProperties.map((name) => toFault(keyword, below(instancePath, name), 'is required'))
   return [toFault(keyword, instancePath, message)]
 }

@@ -1,0 +1,56 @@
+/** `tenon fn deploy|invoke`. */
+
+import { readFile } from 'node:fs/promises'
+import { basename, resolve } from 'node:path'
+import { ApiClient, ApiError } from './client.ts'
+import { need, operatorClient, readSettings } from './settings.ts'
+
+interface Deployed {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  readonly sha256: string
+}
+
+interface Fault {
+  readonly message: string
+  readonly line: number
+  readonly column: number
+}
+
+/** Deploys a file; its name without extension is the function's, unless one is given. @returns the exit code */
+export async function deploy(file: string, options: { name?: string; workspace?: string }): Promise<number> {
+  const settings = await readSettings()
+  const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
+  const name = options.name ?? basename(file).replace(/\.[a-z]+$/i, '')
+  const source = await readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
+  try {
+    const client = await operatorClient(settings)
+    const made = await client.post<Deployed>('/v1/functions', { workspace_id, name, source })
+    process.stdout.write(`${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})\n`)
+    return 0
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.problem['faults'] === undefined) throw error
+    for (const { line, column, message } of error.problem['faults'] as Fault[])
+      process.stderr.write(`${file}:${line}:${column} ${message}\n`)
+    return 1
+  }
+}
+
+/** Invokes with the service key; prints the result alone on stdout, what the function printed on stderr. */
+export async function invoke(name: string, options: { input: string }): Promise<number> {
+  const settings = await readSettings()
+  const client = new ApiClient(need(settings, 'TENON_URL'), { apikey: need(settings, 'TENON_SERVICE_KEY') })
+  // As text of our own making, since a JSON text would be taken for YAML.
+  const input = JSON.stringify(JSON.parse(options.input))
+  try {
+    const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
+    const result = await client.call<unknown>('POST', path, input, { 'content-type': 'application/json' })
+    process.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
+    return 0
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    for (const line of (error.problem['logs'] ?? []) as string[]) process.stderr.write(`| ${line}\n`)
+    throw error
+  }
+}

@@ -1,0 +1,55 @@
+/** `tenon object put|get`: files to objects and back, as streams. */
+
+import { createWriteStream, openAsBlob } from 'node:fs'
+import { resolve } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { ReadableStream } from 'node:stream/web'
+import type { Command } from 'commander'
+import { ApiError } from './client.ts'
+import { need, readSettings } from './settings.ts'
+import { printJson, verb } from './verb.ts'
+
+const at = (file: string) => resolve(process.env['TENON_CALLER_CWD'] ?? '.', file)
+
+/** Sends a file; prints what was stored as JSON. */
+async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
+  // A blob of a file is read while it is sent, and its length is known.
+  const body = await openAsBlob(at(file))
+  const headers = { 'content-type': options.type ?? 'application/octet-stream' }
+  const response = await send(to, { method: 'PUT', headers, body })
+  return printJson(await response.json())
+}
+
+/** Writes an object into a file, or on stdout where none is named. */
+async function getObject(from: string, file: string | undefined): Promise<number> {
+  const { body } = await send(from, { method: 'GET' })
+  const source = Readable.fromWeb(body as ReadableStream)
+  if (file === undefined) await pipeline(source, process.stdout, { end: false })
+  else await pipeline(source, createWriteStream(at(file)))
+  return 0
+}
+
+/** @throws ApiError for any status outside 200–299 */
+async function send(place: string, request: RequestInit): Promise<Response> {
+  const settings = await readSettings()
+  const [url, apikey] = [need(settings, 'TENON_URL'), need(settings, 'TENON_SERVICE_KEY')]
+  const path = place.split('/').map(encodeURIComponent).join('/')
+  const headers = { apikey, ...(request.headers as Record<string, string>) }
+  const response = await fetch(`${url}/v1/objects/${path}`, { ...request, headers }).catch((cause) => {
+    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
+      cause,
+    })
+  })
+  if (response.ok) return response
+  throw new ApiError(response.status, (await response.json().catch(() => ({}))) as Record<string, unknown>)
+}
+
+export function objectVerbs(program: Command): void {
+  const object = program.command('object').description('objects, as the workspace of TENON_SERVICE_KEY')
+  object
+    .command('put <bucket/key> <file>')
+    .option('--type <media type>', 'content type', 'application/octet-stream')
+    .action(verb(putObject))
+  object.command('get <bucket/key> [file]').description('into a file, or on stdout').action(verb(getObject))
+}

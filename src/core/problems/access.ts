@@ -1,0 +1,60 @@
+/** What credentials and rights can be refused for. */
+
+import type { Row } from './row.ts'
+
+export const ACCESS = {
+  credentials_conflict: {
+    status: 400,
+    title: 'Two different API keys in one request',
+    help: 'Send one key, in one place.',
+  },
+  credentials_missing: {
+    status: 401,
+    title: 'No credential was sent',
+    help: 'Send `apikey: svc_…` on data routes, `Authorization: Bearer <token>` on administrative ones.',
+  },
+  api_key_invalid: {
+    status: 401,
+    title: 'The API key is not valid',
+    help: 'Check for a cut or revoked key.',
+  },
+  api_key_expired: { status: 401, title: 'The API key has expired', help: 'Create a new one.' },
+  api_key_revoked: { status: 401, title: 'The API key was revoked', help: 'Create a new one.' },
+  token_invalid: {
+    status: 401,
+    title: 'The access token is not valid',
+    help: 'Get a new one: `npx tenon token`.',
+  },
+  token_expired: {
+    status: 401,
+    title: 'The access token has expired',
+    help: 'Get a new one: `npx tenon token`.',
+  },
+  service_key_in_query: {
+    status: 401,
+    title: 'A key was sent in the URL',
+    help: 'URLs end in logs: revoke that key, and send the next one in the `apikey` header.',
+  },
+  privilege_domain_mismatch: {
+    status: 403,
+    title: 'This kind of credential does not fit the route',
+    help: 'Administrative routes take an operator or tenant-admin token, data routes an API key.',
+  },
+  forbidden: {
+    status: 403,
+    title: 'The credential may not do this',
+    help: 'Ask for a credential with a higher role.',
+  },
+  insufficient_scope: {
+    status: 403,
+    title: 'The token lacks a scope',
+    help: 'Get a token with the scopes that `www-authenticate` names.',
+  },
+  tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
+  feature_not_enabled: {
+    status: 403,
+    title: 'The feature is not switched on',
+    help: 'It is experimental: an admin switches it on with POST /v1/services/configure.',
+  },
+  quota_exceeded: { status: 429, title: 'A quota is used up', help: 'Free some of it, or ask for more.' },
+} as const satisfies Record<string, Row>

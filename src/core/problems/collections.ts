@@ -1,0 +1,73 @@
+/** What queries, schemas and documents of collections can be refused for. */
+
+import type { Row } from './row.ts'
+
+export const COLLECTIONS = {
+  cursor_invalid: {
+    status: 400,
+    title: 'The page cursor is not one of ours',
+    help: 'Pass `page.next` unchanged.',
+  },
+  cursor_mismatch: {
+    status: 400,
+    title: 'The page cursor belongs to another query',
+    help: 'Keep collection, filters and order while you turn pages; begin without a cursor.',
+  },
+  cursor_too_large: {
+    status: 400,
+    title: 'The page cannot be continued',
+    help: 'Order by shorter fields.',
+  },
+  filter_invalid: { status: 400, title: 'A filter cannot be read', help: 'See `errors`.' },
+  filter_operator_missing: {
+    status: 400,
+    title: 'A filter has no operator',
+    help: 'Write `field=eq.value`.',
+  },
+  filter_operator_unknown: {
+    status: 400,
+    title: 'A filter has an unknown operator',
+    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
+  },
+  filter_null_operator: {
+    status: 400,
+    title: 'null has an operator of its own',
+    help: 'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
+  },
+  filter_type_mismatch: {
+    status: 400,
+    title: 'A filter value has the wrong type',
+    help: 'Send a value of the type that `detail` names.',
+  },
+  filter_too_large: {
+    status: 400,
+    title: 'The query has too many parts',
+    help: 'See `detail` for the limit; ask in several queries.',
+  },
+  order_invalid: {
+    status: 400,
+    title: 'The order cannot be read',
+    help: 'Write `order=field.desc,other.asc.nullsfirst`.',
+  },
+  select_invalid: { status: 400, title: 'The selection cannot be read', help: 'Write `select=a,b.c`.' },
+  schema_invalid: {
+    status: 422,
+    title: 'The schema is not valid',
+    help: 'See `errors`: each names a place in it.',
+  },
+  schema_violation: {
+    status: 422,
+    title: "The document does not fit the collection's schema",
+    help: 'See `errors`: each has pointer and keyword.',
+  },
+  validation_too_costly: {
+    status: 422,
+    title: 'The document takes too long to validate',
+    help: 'Shorten it, or simplify patterns and alternatives of the schema.',
+  },
+  query_timeout: {
+    status: 504,
+    title: 'The query took too long',
+    help: 'Narrow it, or index the fields it uses.',
+  },
+} as const satisfies Record<string, Row>

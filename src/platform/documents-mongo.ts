@@ -1,0 +1,202 @@
+/** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
+
+import type { Collection, MongoClient } from 'mongodb'
+import { LIMITS } from '../core/limits.ts'
+import type { Role } from '../core/policy.ts'
+import { Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
+
+/** A document as it is kept: `d` its fields, `k` what it is ordered and found by. */
+export interface MongoDocument {
+  readonly id: string
+  readonly d: object
+  readonly k: Readonly<Record<string, string>>
+  readonly v: number
+  readonly created_at: Date
+  readonly updated_at: Date
+}
+export type MongoFilter = Readonly<Record<string, unknown>>
+
+export interface MongoQuery {
+  readonly filter: MongoFilter
+  /** Computed fields that the sort names. */
+  readonly set: Readonly<Record<string, unknown>>
+  readonly sort: Readonly<Record<string, 1 | -1>>
+  readonly limit: number
+}
+
+interface Kept extends MongoDocument {
+  readonly _id: string
+  readonly tenant: string
+  readonly workspace: string
+  readonly collection: string
+}
+
+const DATABASE = 'tenon'
+const CONNECT_MS = 2_000
+const DUPLICATE = 11_000
+const TIMED_OUT = 50
+
+const OPTIONS = {
+  appName: 'tenon',
+  maxPoolSize: LIMITS.poolConnectionsMax,
+  serverSelectionTimeoutMS: CONNECT_MS,
+  connectTimeoutMS: CONNECT_MS,
+  waitQueueTimeoutMS: LIMITS.poolWaitMs,
+  socketTimeoutMS: LIMITS.storeIdleMs,
+  ignoreUndefined: true,
+}
+
+/** The connection. It is never lent out: whoever works with documents gets a handle of one workspace. */
+export class MongoDocuments {
+  readonly #url: string
+  #client: Promise<MongoClient> | undefined
+  #ready: Promise<Collection<Kept>> | undefined
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  handle(ref: WorkspaceRef, role: Role): DocumentsHandle {
+    return new DocumentsHandle(ref, role, () => this.#collection())
+  }
+
+  async ping(): Promise<void> {
+    await (await this.#connected()).db(DATABASE).command({ ping: 1 })
+  }
+
+  async close(): Promise<void> {
+    await (await this.#client)?.close()
+  }
+
+  /** The driver is loaded where it is used: it takes longer than the rest of a start without it. */
+  #connected(): Promise<MongoClient> {
+    this.#client ??= import('mongodb').then(({ MongoClient }) => new MongoClient(this.#url, OPTIONS))
+    return this.#client
+  }
+
+  /** The collection with its index, which is made once per process and again where that failed. */
+  #collection(): Promise<Collection<Kept>> {
+    this.#ready ??= this.#open().catch((error: unknown) => {
+      this.#ready = undefined
+      throw error
+    })
+    return this.#ready
+  }
+
+  async #open(): Promise<Collection<Kept>> {
+    const collection = (await this.#connected()).db(DATABASE).collection<Kept>('documents')
+    await collection.createIndex({ tenant: 1, workspace: 1, collection: 1, id: 1 })
+    return collection
+  }
+}
+
+/** The documents of one workspace. Every read carries tenant and workspace, every write is stamped with them. */
+export class DocumentsHandle {
+  readonly #ref: WorkspaceRef
+  readonly #role: Role
+  readonly #open: () => Promise<Collection<Kept>>
+
+  constructor(ref: WorkspaceRef, role: Role, open: () => Promise<Collection<Kept>>) {
+    this.#ref = ref
+    this.#role = role
+    this.#open = open
+  }
+
+  /** Inserts it, or gives back what has its id already. */
+  async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
+    this.#mayWrite()
+    const { tenantId: tenant, workspaceId: workspace } = this.#ref
+    const _id = `${tenant}:${workspace}:${collection}:${document.id}`
+    return this.#ask(async (documents) => {
+      try {
+        await documents.insertOne({ ...document, _id, tenant, workspace, collection })
+        return document
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== DUPLICATE) throw error
+        const known = await documents.findOne(this.#own(collection, { id: document.id }))
+        if (known === null) throw error
+        return known
+      }
+    })
+  }
+
+  find(collection: string, { filter, set, sort, limit }: MongoQuery): Promise<MongoDocument[]> {
+    const computed = Object.keys(set).length === 0 ? [] : [{ $set: set }]
+    const stages = [
+      { $match: this.#own(collection, filter) },
+      ...computed,
+      { $sort: sort },
+      { $limit: limit },
+    ]
+    return this.#ask((documents) =>
+      documents
+        .aggregate<Kept>([...stages, { $project: { k: 0 } }], { maxTimeMS: this.#timeoutMs })
+        .toArray(),
+    )
+  }
+
+  get(collection: string, id: string): Promise<MongoDocument | undefined> {
+    return this.#ask(async (documents) => {
+      const found = await documents.findOne(this.#own(collection, { id }), {
+        projection: { k: 0 },
+        maxTimeMS: this.#timeoutMs,
+      })
+      return found ?? undefined
+    })
+  }
+
+  /** Puts other fields in the place of those at version `from`. @returns whether it was still at that version */
+  replace(collection: string, from: number, to: MongoDocument): Promise<boolean> {
+    this.#mayWrite()
+    const { id, ...rest } = to
+    return this.#ask(async (documents) => {
+      const answer = await documents.updateOne(this.#own(collection, { id, v: from }), { $set: rest })
+      return answer.matchedCount === 1
+    })
+  }
+
+  /** @returns whether it was there */
+  delete(collection: string, id: string): Promise<boolean> {
+    this.#mayWrite()
+    return this.#ask(async (documents) => {
+      const answer = await documents.deleteOne(this.#own(collection, { id }))
+      return answer.deletedCount === 1
+    })
+  }
+
+  /** The wall: a filter of a caller stands beside it and cannot take it away. */
+  #own(collection: string, filter: MongoFilter): object {
+    const { tenantId: tenant, workspaceId: workspace } = this.#ref
+    return { $and: [{ tenant, workspace, collection }, filter] }
+  }
+
+  /** What grants say in PostgreSQL. */
+  #mayWrite(): void {
+    if (this.#role === 'anon') throw new Problem('forbidden')
+  }
+
+  get #timeoutMs(): number {
+    return this.#role === 'anon' ? LIMITS.statementTimeoutMs.anon : LIMITS.statementTimeoutMs.service
+  }
+
+  async #ask<T>(work: (documents: Collection<Kept>) => Promise<T>): Promise<T> {
+    try {
+      return await work(await this.#open())
+    } catch (cause) {
+      throw await translate(cause)
+    }
+  }
+}
+
+/** What a server refused is a fault of ours; anything else of the driver's means that it could not be asked. */
+async function translate(error: unknown): Promise<unknown> {
+  const { MongoError, MongoServerError } = await import('mongodb')
+  if (error instanceof MongoServerError)
+    return error.code === TIMED_OUT ? new Problem('query_timeout', { cause: error }) : error
+  if (!(error instanceof MongoError)) return error
+  return new Problem('dependency_unavailable', {
+    detail: 'The document store does not answer.',
+    cause: error,
+  })
+}
