@@ -1,11 +1,7 @@
 /** Documents into a relational collection, with and without validation, against plain SQL in the same run. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Pool } from 'pg'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import type { Running } from '../test/support/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 300
@@ -34,19 +30,7 @@ const DOCUMENT = {
   tags: ['a', 'b'],
 }
 
-/** Prints a table; takes about a minute. */
-export async function surfaceSchemas(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  const started = await startPlatform(dir)
-  try {
-    await measure(started.running)
-  } finally {
-    await started.stop()
-    await rm(dir, { recursive: true, force: true })
-  }
-}
-
-async function measure(running: Running): Promise<void> {
+export async function schemas(running: Running): Promise<void> {
   const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
   const send = await collections(running)
   const table =
