@@ -3,7 +3,7 @@
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
-const BENCHES: Readonly<Record<string, () => Promise<void>>> = { smoke, surface }
+const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = { smoke, surface }
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined
@@ -11,4 +11,4 @@ if (bench === undefined) {
   process.stderr.write(`npm run bench -- ${Object.keys(BENCHES).join(' | ')}\n`)
   process.exit(1)
 }
-await bench()
+await bench(process.argv.slice(3))

@@ -1,47 +1,12 @@
 /** A list of 20 with a filter and an order, on 20,000 documents: through the API and as bare SQL, in one run. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Pool } from 'pg'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import type { Running } from '../test/support/start.ts'
 import { interleaved, print } from './measure.ts'
+import { aRoom } from './room.ts'
 
 const DOCUMENTS = 20_000
 const ROUNDS = 60
-
-/** Prints everything; takes about half a minute. */
-export async function surfaceCollections(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  try {
-    const { running, stop } = await startPlatform(dir)
-    try {
-      await lists(running)
-    } finally {
-      await stop()
-    }
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
-}
-
-interface Room {
-  readonly tenantId: string
-  readonly workspaceId: string
-  readonly apikey: string
-}
-
-async function aRoom({ url, clientId, clientSecret }: Running): Promise<Room> {
-  const token = await fetchToken(url, clientId, clientSecret)
-  const admin = new ApiClient(url, { authorization: `Bearer ${token}` })
-  const slug = `bench-${Date.now()}`
-  const { id: tenant_id } = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
-  const { id } = await admin.post<{ id: string }>('/v1/workspaces', { tenant_id, name: 'Bench', slug }, 30)
-  const wanted = { workspace_id: id, kind: 'service', name: 'bench' }
-  const { key } = await admin.post<{ key: string }>('/v1/api-keys', wanted)
-  return { tenantId: tenant_id, workspaceId: id, apikey: key }
-}
 
 const FILL = `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
   select $1, $2, 'bench', uuidv7(), jsonb_build_object('n', n, 'status', (array['open','done','late'])[1 + n % 3],
@@ -51,7 +16,7 @@ const FILL = `insert into tenon.documents (tenant_id, workspace_id, collection, 
 const WHERE = `from tenon.documents where tenant_id = $1 and workspace_id = $2 and collection = 'bench'`
 const FIELDS = 'select id, data, version, created_at, updated_at'
 
-async function lists(running: Running): Promise<void> {
+export async function collections(running: Running): Promise<void> {
   const { tenantId, workspaceId, apikey } = await aRoom(running)
   const pool = new Pool({ connectionString: running.databaseUrl, max: 1 })
   await pool.query(FILL, [tenantId, workspaceId])

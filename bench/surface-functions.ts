@@ -1,42 +1,24 @@
 /** Invoking a function, against a bare workflow with one activity and a bare Deno process, in the same run. */
 
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { Client, Connection } from '@temporalio/client'
-import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
-import type { BareActivities } from './functions-workflow.ts'
+import { ApiClient } from '../src/cli/client.ts'
+import type { Running } from '../test/support/start.ts'
+import { bareWorkflows } from './bare.ts'
 import { interleaved, print, throughput } from './measure.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 100
 const LANES = 8
 const LANE_MS = 5_000
-const QUEUE = 'bench-bare'
 const SOURCE = 'export default ({ a, b }: { a: number; b: number }) => ({ sum: a + b })'
 const INPUT = { a: 1, b: 2 }
 
-/** Prints everything; takes about a minute. */
-export async function surfaceFunctions(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  const { running, stop } = await startPlatform(dir)
-  try {
-    await measure(running)
-  } finally {
-    await stop()
-    await rm(dir, { recursive: true, force: true })
-  }
-}
-
-async function measure(running: Running): Promise<void> {
-  const bare = await bareWorkflow(running.env['TEMPORAL_ADDRESS'] ?? '')
+export async function functions(running: Running): Promise<void> {
+  const bare = await bareWorkflows(running)
   try {
     const works = {
-      'bare workflow, one activity': bare.run,
+      'bare workflow, one activity': () => bare.run('bareCall', INPUT),
       'bare Deno process': () => bareDeno(running.env['TENON_DENO_BIN'] ?? ''),
       'function.invoke': await invoker(running),
     }
@@ -54,31 +36,7 @@ async function measure(running: Running): Promise<void> {
       print(name, rate, rate / first)
     }
   } finally {
-    await bare.close()
-  }
-}
-
-async function bareWorkflow(address: string): Promise<{ run(): Promise<unknown>; close(): Promise<void> }> {
-  Runtime.install({ logger: new DefaultLogger('ERROR') })
-  const activities: BareActivities = { answer: async () => ({ sum: 3 }) }
-  const worker = await Worker.create({
-    connection: await NativeConnection.connect({ address }),
-    workflowsPath: fileURLToPath(new URL('functions-workflow.ts', import.meta.url)),
-    taskQueue: QUEUE,
-    activities,
-  })
-  const served = worker.run()
-  const connection = await Connection.connect({ address })
-  const client = new Client({ connection })
-  let n = 0
-  return {
-    run: () =>
-      client.workflow.execute('bare', { workflowId: `bare-${n++}`, taskQueue: QUEUE, args: [INPUT] }),
-    close: async () => {
-      worker.shutdown()
-      await served
-      await connection.close()
-    },
+    await bare.stop()
   }
 }
 
@@ -95,16 +53,9 @@ async function bareDeno(deno: string): Promise<unknown> {
   return JSON.parse(stdout)
 }
 
-async function invoker({ url, clientId, clientSecret }: Running): Promise<() => Promise<unknown>> {
-  const admin = new ApiClient(url, {
-    authorization: `Bearer ${await fetchToken(url, clientId, clientSecret)}`,
-  })
-  const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug: 'bench' }, 30)
-  const room = { tenant_id: tenant.id, name: 'Bench', slug: 'bench' }
-  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', room, 30)
-  const asked = { workspace_id, kind: 'service', name: 'bench' }
-  const { key } = await admin.post<{ key: string }>('/v1/api-keys', asked)
+async function invoker(running: Running): Promise<() => Promise<unknown>> {
+  const { admin, url, workspaceId: workspace_id, apikey } = await aRoom(running)
   await admin.post('/v1/functions', { workspace_id, name: 'add', source: SOURCE })
-  const client = new ApiClient(url, { apikey: key })
+  const client = new ApiClient(url, { apikey })
   return () => client.post('/v1/functions/add/invoke', INPUT)
 }

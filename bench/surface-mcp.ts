@@ -1,11 +1,8 @@
 /** A document read as an MCP tool, in both eras, against the same read, and a write, over REST in the same run. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import type { Running } from '../test/support/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 300
@@ -13,22 +10,7 @@ const LANES = 16
 const LANE_MS = 3_000
 const MODERN = '2026-07-28'
 
-/** Prints time and throughput of each; a call is put on record, so it holds a write. Takes half a minute. */
-export async function surfaceMcp(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  try {
-    const { running, stop } = await startPlatform(dir, { lasting: true })
-    try {
-      await measure(running)
-    } finally {
-      await stop()
-    }
-  } finally {
-    await rm(dir, { recursive: true, force: true })
-  }
-}
-
-async function measure(running: Running): Promise<void> {
+export async function mcp(running: Running): Promise<void> {
   const { path, token, apikey, id } = await aServer(running)
   const send = sender(running.url)
   const rest = () => send('GET', `/v1/collections/bench/documents/${id}`, { apikey })

@@ -1,12 +1,10 @@
 /** Documents into a relational collection, with and without validation, against plain SQL in the same run. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Pool } from 'pg'
-import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import { ApiClient } from '../src/cli/client.ts'
+import type { Running } from '../test/support/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const LANES = 16
@@ -34,19 +32,7 @@ const DOCUMENT = {
   tags: ['a', 'b'],
 }
 
-/** Prints a table; takes about a minute. */
-export async function surfaceSchemas(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  const started = await startPlatform(dir)
-  try {
-    await measure(started.running)
-  } finally {
-    await started.stop()
-    await rm(dir, { recursive: true, force: true })
-  }
-}
-
-async function measure(running: Running): Promise<void> {
+export async function schemas(running: Running): Promise<void> {
   const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
   const send = await collections(running)
   const table =
@@ -80,13 +66,7 @@ async function measure(running: Running): Promise<void> {
 
 /** Declares one collection of each kind. @returns how to write a document into one */
 async function collections(running: Running): Promise<(collection: string) => Promise<unknown>> {
-  const { url, clientId, clientSecret } = running
-  const token = await fetchToken(url, clientId, clientSecret)
-  const admin = new ApiClient(url, { authorization: `Bearer ${token}` })
-  const slug = `bench-${Date.now()}`
-  const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
-  const workspace = { tenant_id: tenant.id, name: 'Bench', slug }
-  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', workspace, 30)
+  const { url, admin, workspaceId: workspace_id, apikey } = await aRoom(running)
   for (const [store, mode] of [
     ['relational', 'off'],
     ['relational', 'enforce'],
@@ -95,11 +75,6 @@ async function collections(running: Running): Promise<(collection: string) => Pr
     const body = { workspace_id, collection: `${store}-${mode}`, store, mode, schema: SCHEMA }
     await admin.post('/v1/schemas', body)
   }
-  const key = await admin.post<{ key: string }>('/v1/api-keys', {
-    workspace_id,
-    kind: 'service',
-    name: 'bench',
-  })
-  const client = new ApiClient(url, { apikey: key.key })
+  const client = new ApiClient(url, { apikey })
   return (collection) => client.post(`/v1/collections/${collection}/documents`, DOCUMENT)
 }

@@ -174,6 +174,34 @@ describe.each(STORES)('%s', (store) => {
   }, 120_000)
 })
 
+describe.each(STORES)('a collection declared for the document store in %s', (store) => {
+  const call = callOf(store)
+  const declare = async (collection: string, schema: object = {}) => {
+    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema }
+    return call('POST', '/v1/schemas', { as: await operator(platforms[store]), body })
+  }
+
+  test('is validated, and neither declared over documents nor withdrawn with them', async () => {
+    const late = unique('late')
+    await call('POST', at(late), { body: { n: 1 } })
+    expect((await declare(late)).body.code).toBe('state_conflict')
+    const collection = unique('c')
+    const schema = await declare(collection, { properties: { n: { type: 'integer' } }, required: ['n'] })
+    expect(schema.status).toBe(201)
+    expect((await call('POST', at(collection), { body: { n: 'x' } })).body.code).toBe('schema_violation')
+    const made = await call('POST', at(collection), { body: { n: 1 } })
+    const path = at(collection, made.body.id)
+    expect((await call('PUT', path, { body: { n: null } })).body.code).toBe('schema_violation')
+    expect((await call('PUT', path, { body: { n: 2 } })).body).toMatchObject({ n: 2, _version: 2 })
+    expect((await call('GET', `${at(collection)}?n=eq.x`)).body.code).toBe('filter_type_mismatch')
+    const as = await operator(platforms[store])
+    const remove = () => call('DELETE', `/v1/schemas/${schema.body.id}`, { as })
+    expect((await remove()).body.code).toBe('state_conflict')
+    await call('DELETE', path)
+    expect((await remove()).status).toBe(200)
+  })
+})
+
 describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
   const call = callOf('MongoDB')
 
@@ -205,33 +233,5 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     expect(JSON.stringify(reply.body)).not.toContain('127.0.0.1:')
     expect(await ready()).toBe(503)
     expect((await fetch(`${platforms.MongoDB.url}/healthz`)).status).toBe(200)
-  })
-})
-
-describe.each(STORES)('a collection declared for the document store in %s', (store) => {
-  const call = callOf(store)
-  const declare = async (collection: string, schema: object = {}) => {
-    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema }
-    return call('POST', '/v1/schemas', { as: await operator(platforms[store]), body })
-  }
-
-  test('is validated, and neither declared over documents nor withdrawn with them', async () => {
-    const late = unique('late')
-    await call('POST', at(late), { body: { n: 1 } })
-    expect((await declare(late)).body.code).toBe('state_conflict')
-    const collection = unique('c')
-    const schema = await declare(collection, { properties: { n: { type: 'integer' } }, required: ['n'] })
-    expect(schema.status).toBe(201)
-    expect((await call('POST', at(collection), { body: { n: 'x' } })).body.code).toBe('schema_violation')
-    const made = await call('POST', at(collection), { body: { n: 1 } })
-    const path = at(collection, made.body.id)
-    expect((await call('PUT', path, { body: { n: null } })).body.code).toBe('schema_violation')
-    expect((await call('PUT', path, { body: { n: 2 } })).body).toMatchObject({ n: 2, _version: 2 })
-    expect((await call('GET', `${at(collection)}?n=eq.x`)).body.code).toBe('filter_type_mismatch')
-    const as = await operator(platforms[store])
-    const remove = () => call('DELETE', `/v1/schemas/${schema.body.id}`, { as })
-    expect((await remove()).body.code).toBe('state_conflict')
-    await call('DELETE', path)
-    expect((await remove()).status).toBe(200)
   })
 })
