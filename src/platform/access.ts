@@ -6,9 +6,10 @@ import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Hosted } from './hosted.ts'
+import type { Parts } from './parts.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
-import { AdminScope, type Parts, WorkspaceScope } from './scope.ts'
+import { AdminScope, WorkspaceScope } from './scope.ts'
 import { SystemScope } from './system.ts'
 
 const NEEDED = {

@@ -5,7 +5,7 @@ import { type Config, publicUrl } from './config.ts'
 import { Guests } from './guests.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
-import type { Parts } from './scope.ts'
+import type { Parts } from './parts.ts'
 
 export interface Doorkeeper {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */

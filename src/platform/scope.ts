@@ -4,39 +4,17 @@ import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import { owns, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { KeyRow } from './auth.ts'
-import type { DocumentsHandle, MongoDocuments } from './documents-mongo.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { DocumentsHandle } from './documents-mongo.ts'
+import { Durable } from './durable.ts'
 import { Events } from './events.ts'
-import type { KeyCache } from './key-cache.ts'
-import type { Log } from './log.ts'
-import type { Memo, Weighed } from './memo.ts'
-import type { ObjectClients, SealedIdentity } from './object-clients.ts'
-import type { Objects } from './objects.ts'
+import type { Weighed } from './memo.ts'
+import type { SealedIdentity } from './object-clients.ts'
+import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
-import type { Database, Mandate } from './pg/database.ts'
+import type { Mandate } from './pg/database.ts'
 import { type Sql, sql } from './pg/sql.ts'
-import type { Secrets } from './secrets.ts'
-import type { StorageIdentities } from './storage-identities.ts'
-import type { Streams } from './streams.ts'
-import type { Start, Temporal } from './temporal.ts'
 import { WorkspaceObjects } from './workspace-objects.ts'
-
-/** What the platform lends to scopes. Never handed on. */
-export interface Parts {
-  readonly database: Database
-  readonly temporal: Temporal
-  readonly objects: Objects
-  readonly objectClients: ObjectClients
-  readonly identities: StorageIdentities
-  readonly streams: Streams
-  /** Where one is configured. */
-  readonly documents: MongoDocuments | undefined
-  readonly secrets: Secrets
-  readonly keys: KeyCache<KeyRow>
-  readonly memo: Memo
-  readonly log: Log
-}
 
 const MASKS = {
   operator: 'tenon_operator',
@@ -107,37 +85,6 @@ abstract class Scope {
 
   protected get ids(): IdSource {
     return this.#ids
-  }
-}
-
-/** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
-export class Durable {
-  readonly #ref: TenantRef
-  readonly #temporal: Temporal
-
-  constructor(ref: TenantRef, temporal: Temporal) {
-    this.#ref = ref
-    this.#temporal = temporal
-  }
-
-  start(start: Start): Promise<string> {
-    return this.#temporal.start(this.#ref, start)
-  }
-
-  /** Whether the workflow ended within `waitMs`. A foreign id is the id of nothing: no call is made. */
-  ended(id: string, waitMs: number): Promise<boolean> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.ended(this.#ref, id, waitMs)
-  }
-
-  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
-  result(id: string, waitMs: number): Promise<unknown> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.result(this.#ref, id, waitMs)
-  }
-
-  uiLink(id: string): string | undefined {
-    return this.#temporal.uiLink(id)
   }
 }
 

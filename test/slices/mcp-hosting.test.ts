@@ -11,10 +11,9 @@ import {
   ok,
   rpc,
   scopesOf,
-  serversOf,
   tokenFor,
 } from '../support/mcp.ts'
-import { aRoom, asSuperuser, call, type Room, unique } from '../support/tenants.ts'
+import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
 
 const FLOW = (name: string, task: string) =>
   `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
@@ -314,81 +313,5 @@ describe('sources', () => {
       isError: true,
       content: [{ text: expect.stringContaining('feature_not_enabled') }],
     })
-  })
-})
-
-describe('life of a server', () => {
-  test('more where the quota says so', async () => {
-    const room = await aRoom()
-    const set = (limit: number) =>
-      call('PUT', '/v1/quotas', {
-        as: room.operator,
-        body: { workspace_id: room.workspaceId, limits: { mcp_servers: limit } },
-      })
-    const make = async () =>
-      (
-        await call('POST', serversOf(room), {
-          as: room.operator,
-          body: { name: unique('S'), slug: unique('s') },
-        })
-      ).status
-    const read = async () =>
-      (await ok(call('GET', `/v1/quotas?workspace_id=${room.workspaceId}`, { as: room.operator }))).quotas
-        .mcp_servers
-    expect(await read()).toEqual({ limit: 1, used: 0, remaining: 1 })
-    expect([await make(), await make()]).toEqual([201, 429])
-    expect((await ok(set(2))).quotas.mcp_servers).toEqual({ limit: 2, used: 1, remaining: 1 })
-    expect([await make(), await make()]).toEqual([201, 429])
-    expect((await ok(set(-1))).quotas.mcp_servers).toEqual({ limit: -1, used: 2, remaining: null })
-    expect([await make(), await make()]).toEqual([201, 201])
-    await ok(set(0))
-    expect(await make()).toBe(429)
-  })
-
-  test('one a workspace; two created at once are still one', async () => {
-    const room = await aRoom()
-    const make = () =>
-      call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
-    const replies = await Promise.all([make(), make(), make()])
-    expect(replies.map(({ status }) => status).sort()).toEqual([201, 429, 429])
-    expect(replies.find(({ status }) => status === 429)?.body).toMatchObject({
-      code: 'quota_exceeded',
-      quota: 'mcp_servers',
-      limit: 1,
-      used: 1,
-    })
-  })
-
-  test('nothing answers before it is published, while it is suspended, and after it is gone', async () => {
-    const room = await aRoom()
-    const as = room.operator
-    const { path } = await ok(call('POST', serversOf(room), { as, body: { name: 'My Notes' } }))
-    expect(path).toBe(`${serversOf(room)}/my-notes/mcp`)
-    const metadata = () => call('GET', `/.well-known/oauth-protected-resource${path}`)
-    expect([(await rpc(path, {}, 'tools/list')).status, (await metadata()).status]).toEqual([404, 404])
-    const early = { tool: 'notes_list', arguments: {} }
-    expect((await call('POST', `${serversOf(room)}/my-notes/call`, { as, body: early })).status).toBe(409)
-    await ok(call('DELETE', `${serversOf(room)}/my-notes`, { as }))
-
-    const hosted = await aServer(room, 'life')
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    const ask = async () => (await callTool(hosted.path, token, 'notes_list')).status
-    expect(await ask()).toBe(200)
-    await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
-    expect(await ask()).toBe(404)
-    await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
-    expect(await ask()).toBe(200)
-    await ok(call('DELETE', hosted.base, { as }))
-    expect(await ask()).toBe(404)
-    // The same address again is another server: the token was not for it.
-    await aServer(room, 'life')
-    expect(await ask()).toBe(401)
-  })
-
-  test('a suspended tenant has no servers', async () => {
-    const hosted = await aServer(await aRoom(), 'rest')
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [hosted.room.tenantId])
-    expect((await callTool(hosted.path, token, 'notes_list')).status).toBe(404)
   })
 })

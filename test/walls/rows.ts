@@ -225,7 +225,6 @@ export async function furnish(room: Room): Promise<World> {
     as: room.service,
     body: { by: 'us' },
   })
-  await furnishMcp(room)
   const flow = await call('POST', `${room.flows}/definitions`, {
     as,
     body: { source: SOURCE('secret-flow') },

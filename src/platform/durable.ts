@@ -1,0 +1,36 @@
+/** A scope's way to its own workflows. */
+
+import { Problem } from '../core/problem.ts'
+import { owns, type TenantRef } from '../core/tenant.ts'
+import type { Start, Temporal } from './temporal.ts'
+
+/** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
+export class Durable {
+  readonly #ref: TenantRef
+  readonly #temporal: Temporal
+
+  constructor(ref: TenantRef, temporal: Temporal) {
+    this.#ref = ref
+    this.#temporal = temporal
+  }
+
+  start(start: Start): Promise<string> {
+    return this.#temporal.start(this.#ref, start)
+  }
+
+  /** Whether the workflow ended within `waitMs`. A foreign id is the id of nothing: no call is made. */
+  ended(id: string, waitMs: number): Promise<boolean> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.ended(this.#ref, id, waitMs)
+  }
+
+  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
+  result(id: string, waitMs: number): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.result(this.#ref, id, waitMs)
+  }
+
+  uiLink(id: string): string | undefined {
+    return this.#temporal.uiLink(id)
+  }
+}
