@@ -100,6 +100,12 @@ function parsers(app: FastifyInstance): void {
       return json(request, body as string, done)
     },
   )
+  // Clients name a type where there is nothing: what is empty is of no type.
+  app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
+    if (body === '') return done(null, undefined)
+    const detail = 'Send application/json, or one of the types that /docs lists here.'
+    done(new Problem('media_type_unsupported', { detail }))
+  })
   const texts = new Set(OPERATIONS.flatMap((operation) => Object.keys(operation.http.texts ?? {})))
   app.addContentTypeParser([...texts], { parseAs: 'string' }, (_request, body, done) => done(null, body))
 }

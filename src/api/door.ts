@@ -64,7 +64,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)
-      return answer(operation, output, reply)
+      return answer(operation, input, output, reply)
     },
   }
 }
@@ -73,11 +73,16 @@ function workspaceNamed(request: FastifyRequest): string | undefined {
   return (request.params as { ws?: string }).ws
 }
 
-function answer(operation: AnyOperation, output: unknown, reply: FastifyReply): unknown {
+function answer(
+  operation: AnyOperation,
+  input: Record<string, unknown>,
+  output: unknown,
+  reply: FastifyReply,
+): unknown {
   const { status, location, etag, replyBody, replyHeaders = {} } = operation.http
   reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
   if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
-  const where = location?.(output)
+  const where = location?.(output, input)
   if (where !== undefined) reply.header('location', where)
   const tag = etag?.(output)
   if (tag !== undefined) reply.header('etag', tag)

@@ -49,7 +49,7 @@ export interface HttpBinding<Output> {
   readonly status?: (output: Output) => number
   /** Other statuses that the same output may come with, for the OpenAPI document. */
   readonly also?: readonly number[]
-  readonly location?: (output: Output) => string | undefined
+  readonly location?: (output: Output, input: Readonly<Record<string, unknown>>) => string | undefined
   readonly etag?: (output: Output) => string | undefined
 }
 

@@ -10,6 +10,8 @@ export interface CloudEvent {
   readonly id: string
   readonly source: string
   readonly type: string
+  /** The same as `type`, under the name that it was published by. */
+  readonly topic: string
   readonly time: string
   readonly datacontenttype: 'application/json'
   readonly data: unknown

@@ -1,6 +1,7 @@
 /** What happened in a workspace over a window: requests, errors and latency, from counters by the minute. */
 
 import Type from 'typebox'
+import { boundedMs, Duration } from '../core/duration.ts'
 import { LIMITS } from '../core/limits.ts'
 import { WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -56,10 +57,7 @@ export const queryAnalytics = inWorkspace({
   roles: WRITERS,
   input: Input({
     metric: Type.String({ maxLength: 100, description: `One of ${Object.keys(METRICS).join(', ')}.` }),
-    window: Type.String({
-      pattern: '^[0-9]{1,6}[smhdw]$',
-      description: '`30m`, `1h`, `7d`; at most 90 days.',
-    }),
+    window: Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`),
   }),
   output: Type.Object({
     metric: Type.String(),
@@ -88,16 +86,11 @@ export const queryAnalytics = inWorkspace({
   },
 })
 
-const UNIT_MINUTES: Readonly<Record<string, number>> = { s: 1 / 60, m: 1, h: 60, d: 1_440, w: 10_080 }
+const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
 
 function minutesOf(window: string): number {
-  const minutes = Math.ceil(Number(window.slice(0, -1)) * (UNIT_MINUTES[window.slice(-1)] ?? 1))
-  if (minutes >= 1 && minutes <= LIMITS.analyticsWindowDaysMax * 1_440) return minutes
-  const detail = `window lies between 1s and ${LIMITS.analyticsWindowDaysMax}d.`
-  throw new Problem('validation_failed', {
-    detail,
-    errors: [{ in: 'query', name: 'window', pointer: '/window', detail }],
-  })
+  const bounds = { minMs: 1_000, maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000 }
+  return Math.ceil(boundedMs(FIELD, window, bounds) / 60_000)
 }
 
 /** A row per step, also for those in which nothing happened; the last one is still being counted. */

@@ -49,6 +49,7 @@ export const publishEvent = inWorkspace({
       id,
       source: events.source,
       type: topic,
+      topic,
       time,
       datacontenttype: 'application/json',
       data: data ?? null,

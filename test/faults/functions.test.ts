@@ -38,7 +38,7 @@ async function functionsOf(worker: number): Promise<string[]> {
 test('a function that takes longer than a worker may be silent is not taken for lost', async () => {
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 13_000)); return "done" }'
-  const body = { workspace_id: room.workspaceId, name: 'long', source, config: { timeout_ms: 30_000 } }
+  const body = { workspace_id: room.workspaceId, name: 'long', source, config: { timeout: '30s' } }
   await call('POST', '/v1/functions', { as: room.operator, body })
   const reply = await call('POST', '/v1/functions/long/invoke', { as: room.service, body: {} })
   expect([reply.status, reply.body]).toEqual([200, 'done'])
@@ -48,7 +48,7 @@ test('the worker is killed while a function runs', async () => {
   const deploy = (name: string, source: string) =>
     call('POST', '/v1/functions', {
       as: room.operator,
-      body: { workspace_id: room.workspaceId, name, source, config: { timeout_ms: 60_000 } },
+      body: { workspace_id: room.workspaceId, name, source, config: { timeout: '60s' } },
     })
   await deploy('waits', 'export default () => new Promise(() => {})')
   await deploy('one', 'export default () => 1')

@@ -35,7 +35,7 @@ test('deployed and invoked by id and by name; its result is the bare reply, with
     version: 1,
     workspace_id: room.workspaceId,
     tenant_id: room.tenantId,
-    config: { timeout_ms: 10_000, memory_mb: 128, anon: false },
+    config: { timeout: '10s', memory_mb: 128, anon: false },
   })
   for (const id of [made.body.id, 'add']) {
     const reply = await invoke(room.service, id, { a: 1, b: 2 })
@@ -84,10 +84,10 @@ test('types, enums, generics, async, top-level await: TypeScript as it is writte
 
 describe('deploying', () => {
   test('the same name is the next version, and takes effect at once', async () => {
-    const id = await deployed(room, 'twice', 'export default () => 1', { timeout_ms: 2_000 })
+    const id = await deployed(room, 'twice', 'export default () => 1', { timeout: '2s' })
     expect((await invoke(room.service, 'twice')).body).toBe(1)
     const second = await deploy(room, 'twice', 'export default () => 2', { anon: true })
-    expect(second.body).toMatchObject({ id, version: 2, config: { timeout_ms: 2_000, anon: true } })
+    expect(second.body).toMatchObject({ id, version: 2, config: { timeout: '2s', anon: true } })
     expect((await invoke(room.service, 'twice')).body).toBe(2)
     const many = await Promise.all(
       [3, 4, 5, 6].map((n) => deploy(room, 'twice', `export default () => ${n}`)),
@@ -129,7 +129,7 @@ describe('deploying', () => {
     [{ name: 'fn_x' }, 400],
     [{ source: '' }, 400],
     [{ source: 'x'.repeat(262_145) }, 400],
-    [{ config: { timeout_ms: 60_001 } }, 400],
+    [{ config: { timeout: '61s' } }, 400],
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
     [{ workspace_id: 'ws_00000000000000000000000000' }, 404],
@@ -162,7 +162,7 @@ test('configured, listed, deleted; a name means something to a credential of its
     workspace_id: room.workspaceId,
   })
   const set = await call('PUT', '/v1/functions/conf/config', { as: own, body: { memory_mb: 64 } })
-  expect(set.body).toMatchObject({ id, config: { timeout_ms: 10_000, memory_mb: 64, anon: false } })
+  expect(set.body).toMatchObject({ id, config: { timeout: '10s', memory_mb: 64, anon: false } })
   expect((await invoke(room.service, 'conf')).body).toBe(1)
   expect((await call('GET', '/v1/functions/conf', { as: room.operator })).status).toBe(404)
   const list = await call('GET', '/v1/functions?page[size]=200', { as: own })

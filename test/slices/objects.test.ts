@@ -366,7 +366,7 @@ describe('through the other doors', () => {
       isError: true,
       content: [{ text: expect.stringContaining('AccessDenied') }],
     })
-    expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no tool')
+    expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no such tool')
   })
 })
 

@@ -131,14 +131,6 @@ test('another workspace of the tenant hears, and the envelope names where it was
   expect(str(heard.data, 'source')).toContain(str(made, 'id'))
 })
 
-test('changes of a collection are heard on its topic', async () => {
-  const stream = await subscribe('a', 'collections.tasks.created')
-  const made = await world.a.service.post('/v1/collections/tasks/documents', { mark: world.a.mark })
-  expectStatus(made, 201)
-  const heard = await stream.next(({ event }) => event === 'message')
-  expect(JSON.stringify(heard.data)).toContain(str(made, 'id'))
-})
-
 test('subscribing without a topic is a problem', async () => {
   expectProblem(await world.a.service.get('/v1/events/subscribe'), 400)
 })

@@ -63,12 +63,6 @@ describe('functions', () => {
     expect(reply.body).toEqual(expected)
   })
 
-  test('Prefer: respond-async is answered 202 with an operation', async () => {
-    const reply = await invoke(id, { name: 'Cem' }, { prefer: 'respond-async' })
-    expectStatus(reply, 202)
-    expect(reply.headers.get('location')).toMatch(/\/v1\/operations\/op_/)
-  })
-
   test('a function that throws is 502 function_error, with its own message and no stack', async () => {
     await deploy('a', 'thrower', `throw new Error('no stock left')`)
     const reply = await invoke('thrower')

@@ -149,14 +149,6 @@ describe('API keys', () => {
     expectProblem(await world.a.anon.post(DOCUMENTS, { mark: world.a.mark }), 403)
   })
 
-  test('/v1/me tells a key its tenant, workspace and kind', async () => {
-    const reply = await world.a.service.get('/v1/me')
-    expectStatus(reply, 200)
-    expect(reply.text).toContain(world.a.tenant)
-    expect(reply.text).toContain(world.a.workspace)
-    expect(reply.text).not.toContain(world.a.serviceKey)
-  })
-
   test("another tenant's key is missing, word for word", async () => {
     const { a, b } = world
     const made = await a.admin.post('/v1/api-keys', {

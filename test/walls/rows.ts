@@ -150,7 +150,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'function.configure': {
     path: ({ functionId }) => `/v1/functions/${functionId}/config`,
-    body: () => ({ timeout_ms: 5 }),
+    body: () => ({ timeout: '5s' }),
     foreign: 'not_found',
   },
   'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },

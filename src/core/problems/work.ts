@@ -50,7 +50,7 @@ export const WORK = {
   function_timeout: {
     status: 504,
     title: 'The function took too long',
-    help: 'Raise its `timeout_ms`, or do less at once.',
+    help: 'Raise its `timeout`, or do less at once.',
     final: true,
   },
   functions_unavailable: {

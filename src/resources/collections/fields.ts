@@ -85,8 +85,8 @@ export function checkFields(fields: Fields): Content {
 
 function reserved(name: string): InputError | undefined {
   if (name === 'id') return fault('/id', 'is assigned by the server')
-  if (!name.startsWith('_')) return undefined
-  return fault(`/${token(name)}`, 'is reserved: names that begin with _ are ours')
+  if (!/^[_$]/.test(name)) return undefined
+  return fault(`/${token(name)}`, 'is reserved: no name begins with _ or $')
 }
 
 /** Keeps the first faults: a reply must not grow with what was sent. */

@@ -33,6 +33,7 @@ export const createDocument = inWorkspace({
     path: '/v1/collections/{name}/documents',
     body: 'document',
     status: () => 201,
+    location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
   run: async (scope, { name, document }) => {

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { boundedMs, Duration } from '../../core/duration.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -20,11 +21,9 @@ const FunctionName = Type.String({
 })
 
 const settings = {
-  timeout_ms: Type.Integer({
-    minimum: 1,
-    maximum: timeout.max,
-    description: `Milliseconds until it is ended; ${timeout.default} where it was never set.`,
-  }),
+  timeout: Duration(
+    `Until it is ended; at most ${timeout.max / 1_000}s, ${timeout.default / 1_000}s where it was never set.`,
+  ),
   memory_mb: Type.Integer({
     minimum: memory.min,
     maximum: memory.max,
@@ -37,14 +36,24 @@ type Config = Static<typeof Config>
 /** Each member that is named is set; the others stay. */
 const ConfigChange = Type.Object(
   {
-    timeout_ms: Type.Optional(settings.timeout_ms),
+    timeout: Type.Optional(settings.timeout),
     memory_mb: Type.Optional(settings.memory_mb),
     anon: Type.Optional(settings.anon),
   },
   { additionalProperties: false },
 )
 
-export const DEFAULTS: Config = { timeout_ms: timeout.default, memory_mb: memory.default, anon: false }
+export const DEFAULTS: Config = {
+  timeout: `${timeout.default / 1_000}s`,
+  memory_mb: memory.default,
+  anon: false,
+}
+
+/** @throws Problem `validation_failed` for a time limit out of bounds */
+function checkConfig({ timeout: text }: { timeout?: string }, pointer: string): void {
+  const field = { in: 'body', name: 'timeout', pointer } as const
+  if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
+}
 
 export const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -91,6 +100,7 @@ export const createFunction = onStructure({
     location: ({ id }) => `/v1/functions/${id}`,
   },
   run: async (scope, { workspace_id, name, source, config = {} }) => {
+    checkConfig(config, '/config/timeout')
     const compiled = await compileFunction(source)
     if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
     const sha256 = createHash('sha256').update(source).digest('hex')
@@ -175,6 +185,7 @@ export const configureFunction = onStructure({
   output: FunctionRecord,
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
   run: async (scope, { id, ...change }) => {
+    checkConfig(change, '/timeout')
     const [changed] = await scope.rows<FunctionRecord>(sql`
       with f as (
         update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()

@@ -1,6 +1,7 @@
 /** Invoking a function: one durable workflow, waited for; its result is the reply. */
 
 import Type from 'typebox'
+import { durationMs } from '../../core/duration.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -17,7 +18,7 @@ interface Invoked {
   readonly id: string
   readonly name: string
   readonly version: number
-  readonly timeout_ms: number
+  readonly timeout: string
   readonly memory_mb: number
 }
 
@@ -58,7 +59,7 @@ export const invokeFunction = inWorkspace({
 async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
   const found = await scope.row<Invoked>(sql`
     select id, name, active_version as version,
-      coalesce(config -> 'timeout_ms', to_jsonb(${DEFAULTS.timeout_ms}::integer)) as timeout_ms,
+      coalesce(config ->> 'timeout', ${DEFAULTS.timeout}) as timeout,
       coalesce(config -> 'memory_mb', to_jsonb(${DEFAULTS.memory_mb}::integer)) as memory_mb
     from functions where id = ${id} or name = ${id}`)
   if (found !== undefined) return found
@@ -72,7 +73,8 @@ async function runOnce(
   runId: string,
   input: Json,
 ): Promise<unknown> {
-  const { id, name, version, timeout_ms, memory_mb } = invoked
+  const { id, name, version, timeout, memory_mb } = invoked
+  const timeout_ms = durationMs(timeout)
   const run: FunctionRunInput = { function: { id, name, version }, input, timeout_ms, memory_mb }
   const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
   const workflowId = await scope.runs.start({

@@ -1,0 +1,32 @@
+/** Durations as users write them: a whole number and a unit, `90s`, `15m`, `1h` (decisions §2). */
+
+import Type from 'typebox'
+import { Problem } from './problem.ts'
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+}
+
+export const Duration = (description: string) =>
+  Type.String({ pattern: '^[0-9]{1,9}[smhdw]$', description: `${description} \`90s\`, \`15m\`, \`1h\`.` })
+
+/** @param text of the form that {@link Duration} takes */
+export function durationMs(text: string): number {
+  return Number(text.slice(0, -1)) * (UNIT_MS[text.slice(-1)] ?? 0)
+}
+
+/** @throws Problem `validation_failed` where the field's duration lies outside the bounds */
+export function boundedMs(
+  field: { readonly in: 'body' | 'query'; readonly name: string; readonly pointer: string },
+  text: string,
+  bounds: { readonly minMs: number; readonly maxMs: number },
+): number {
+  const ms = durationMs(text)
+  if (ms >= bounds.minMs && ms <= bounds.maxMs) return ms
+  const detail = `${field.name} lies between ${bounds.minMs / 1_000}s and ${bounds.maxMs / 1_000}s.`
+  throw new Problem('validation_failed', { detail, errors: [{ ...field, detail }] })
+}
