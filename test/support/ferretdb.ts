@@ -24,17 +24,19 @@ export interface MongoServer {
   readonly ours: boolean
 }
 
-/** Why there is none here, or nothing. */
-export function whyNoMongo(): string | undefined {
+/** Why there is none here, or nothing. The first call of a user builds it, which takes a minute or two. */
+export async function whyNoMongo(): Promise<string | undefined> {
   if (process.env['MONGODB_URL']) return undefined
   const [, minor = 0] =
     /go1\.(\d+)/.exec(spawnSync('go', ['version'], { encoding: 'utf8' }).stdout ?? '') ?? []
-  return Number(minor) >= 24
-    ? undefined
-    : 'MONGODB_URL is not set, and there is no Go 1.24 to build FerretDB with'
+  if (Number(minor) < 24) return 'MONGODB_URL is not set, and there is no Go 1.24 to build FerretDB with'
+  return built().then(
+    () => undefined,
+    (error: unknown) => `FerretDB cannot be built: ${String(error).slice(0, 300)}`,
+  )
 }
 
-/** Starts one with an empty store. The first call of a user builds it, which takes a minute or two. */
+/** Starts one with an empty store. */
 export async function startMongo(): Promise<MongoServer> {
   const given = process.env['MONGODB_URL']
   if (given) return { url: given, ours: false, stop: async () => {} }
