@@ -2,8 +2,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
 import { need, operatorClient, readSettings } from './settings.ts'
+import { jsonOf, verb, WORKSPACE } from './verb.ts'
 
 interface Fault {
   readonly code: string
@@ -54,7 +56,7 @@ async function place(workspace: string | undefined): Promise<Place> {
 const read = (file: string) => readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
 
 /** Prints every fault as `file:line:column`, with the line it stands in. @returns the exit code */
-export async function validate(file: string, options: { workspace?: string }): Promise<number> {
+async function validate(file: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
   const { valid, faults } = await client.post<{ valid: boolean; faults: Fault[] }>(
     `${base}/validate`,
@@ -66,7 +68,7 @@ export async function validate(file: string, options: { workspace?: string }): P
 }
 
 /** Creates or replaces the draft, and publishes it. */
-export async function publish(file: string, options: { workspace?: string }): Promise<number> {
+async function publish(file: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
   try {
     const { flow, version, sha256 } = await publishSource(client, base, await read(file))
@@ -105,15 +107,15 @@ async function putDraft(client: ApiClient, base: string, source: string): Promis
 }
 
 /** Starts an execution and watches it to its end. */
-export async function run(flow: string, options: { workspace?: string; input?: string }): Promise<number> {
+async function run(flow: string, options: { workspace?: string; input?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
-  const input: unknown = JSON.parse(options.input ?? '{}')
+  const input = jsonOf(options.input ?? '{}', 'The input')
   const execution = await client.post<Execution>(`${base}/definitions/${flow}/executions`, { input })
   process.stderr.write(`${execution.id}${execution.temporal_url ? `\n${execution.temporal_url}` : ''}\n`)
   return follow(client, base, execution.id)
 }
 
-export async function watch(execution: string, options: { workspace?: string }): Promise<number> {
+async function watch(execution: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
   return follow(client, base, execution)
 }
@@ -146,4 +148,25 @@ function printFaults(file: string, faults: readonly Fault[]): void {
     process.stderr.write(`${file}:${line}:${column} ${code}: ${message}${hint ? ` ${hint}` : ''}\n`)
     if (excerpt) process.stderr.write(`${excerpt}\n`)
   }
+}
+
+export function flowVerbs(program: Command): void {
+  const flows = program.command('flow').description('flows')
+  flows
+    .command('validate <file>')
+    .option(...WORKSPACE)
+    .action(verb(validate))
+  flows
+    .command('publish <file>')
+    .option(...WORKSPACE)
+    .action(verb(publish))
+  flows
+    .command('run <flow>')
+    .option(...WORKSPACE)
+    .option('--input <json>', 'input of the run', '{}')
+    .action(verb(run))
+  flows
+    .command('watch <execution>')
+    .option(...WORKSPACE)
+    .action(verb(watch))
 }

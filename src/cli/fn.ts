@@ -2,8 +2,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
-import { ApiClient, ApiError } from './client.ts'
-import { need, operatorClient, readSettings } from './settings.ts'
+import type { Command } from 'commander'
+import { ApiError } from './client.ts'
+import { need, operatorClient, readSettings, serviceClient } from './settings.ts'
+import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Deployed {
   readonly id: string
@@ -19,7 +21,7 @@ interface Fault {
 }
 
 /** Deploys a file; its name without extension is the function's, unless one is given. @returns the exit code */
-export async function deploy(file: string, options: { name?: string; workspace?: string }): Promise<number> {
+async function deploy(file: string, options: { name?: string; workspace?: string }): Promise<number> {
   const settings = await readSettings()
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const name = options.name ?? basename(file).replace(/\.[a-z]+$/i, '')
@@ -38,19 +40,32 @@ export async function deploy(file: string, options: { name?: string; workspace?:
 }
 
 /** Invokes with the service key; prints the result alone on stdout, what the function printed on stderr. */
-export async function invoke(name: string, options: { input: string }): Promise<number> {
-  const settings = await readSettings()
-  const client = new ApiClient(need(settings, 'TENON_URL'), { apikey: need(settings, 'TENON_SERVICE_KEY') })
+async function invoke(name: string, options: { input: string }): Promise<number> {
+  const client = serviceClient(await readSettings())
   // As text of our own making, since a JSON text would be taken for YAML.
-  const input = JSON.stringify(JSON.parse(options.input))
+  const input = JSON.stringify(jsonOf(options.input, 'The input'))
   try {
     const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
     const result = await client.call<unknown>('POST', path, input, { 'content-type': 'application/json' })
-    process.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
-    return 0
+    return printJson(result)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     for (const line of (error.problem['logs'] ?? []) as string[]) process.stderr.write(`| ${line}\n`)
     throw error
   }
+}
+
+export function functionVerbs(program: Command): void {
+  const functions = program.command('fn').description('functions')
+  functions
+    .command('deploy <file>')
+    .description('deploy a TypeScript file; a name that is there gets its next version')
+    .option('--name <name>', 'default: the name of the file')
+    .option(...WORKSPACE)
+    .action(verb(deploy))
+  functions
+    .command('invoke <name>')
+    .description('invoke a function with TENON_SERVICE_KEY and print its result')
+    .option('--input <json>', 'what it is called with', '{}')
+    .action(verb(invoke))
 }

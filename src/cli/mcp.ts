@@ -2,8 +2,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { need, operatorClient, readSettings, type Settings } from './settings.ts'
+import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Server {
   readonly id: string
@@ -38,7 +40,7 @@ interface PublishOptions {
  * Creates the server where there is none, curates and publishes it, and prints the version; how an agent is told of it
  * goes to stderr.
  */
-export async function publish(slug: string, options: PublishOptions): Promise<number> {
+async function publish(slug: string, options: PublishOptions): Promise<number> {
   const { client, base } = await place(options.workspace)
   const server = await client.get<Server>(`${base}/${slug}`).catch((error: unknown) => {
     if (error instanceof ApiError && error.status === 404)
@@ -48,7 +50,7 @@ export async function publish(slug: string, options: PublishOptions): Promise<nu
   const tools =
     options.tools === undefined ? await chosen(client, `${base}/${slug}`, options) : await file(options.tools)
   await client.call('PUT', `${base}/${slug}/curation`, { tools })
-  print(await client.post(`${base}/${slug}/publish`, {}))
+  printJson(await client.post(`${base}/${slug}/publish`, {}))
   process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
   process.stderr.write(`An agent with credentials of its own: POST ${client.url}${base}/${slug}/clients\n`)
   return 0
@@ -67,23 +69,20 @@ async function file(name: string): Promise<unknown> {
 }
 
 /** Prints the result as MCP has it. @returns 1 where the tool says that it failed */
-export async function callTool(
+async function callTool(
   server: string,
   tool: string,
   options: { workspace?: string; arguments: string },
 ): Promise<number> {
   const { client, base } = await place(options.workspace)
-  const body = { tool, arguments: JSON.parse(options.arguments) as unknown }
+  const body = { tool, arguments: jsonOf(options.arguments, 'The arguments') }
   const result = await client.post<{ is_error: boolean }>(`${base}/${server}/call`, body)
-  print(result)
+  printJson(result)
   return result.is_error ? 1 : 0
 }
 
 /** Prints an access token for the server, alone on stdout, and on stderr the line with it for an agent. */
-export async function token(
-  server: string,
-  options: { workspace?: string; scope?: string },
-): Promise<number> {
+async function token(server: string, options: { workspace?: string; scope?: string }): Promise<number> {
   const { settings, client, base } = await place(options.workspace)
   const { path, slug } = await client.get<Server>(`${base}/${server}`)
   const resource = `${client.url}${path}`
@@ -109,6 +108,24 @@ function configuration(slug: string, url: string, text?: string): string {
   return JSON.stringify({ mcpServers: { [slug]: { type: 'http', url, ...headers } } })
 }
 
-function print(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`)
+export function mcpVerbs(program: Command): void {
+  const servers = program.command('mcp').description('hosted MCP servers')
+  servers
+    .command('publish <server>')
+    .description('create it where it is missing, curate and publish it')
+    .option(...WORKSPACE)
+    .option('--tools <file>', 'JSON, as PUT …/curation takes it; default: all that only reads')
+    .option('--writes', 'without a file: what writes as well')
+    .action(verb(publish))
+  servers
+    .command('call <server> <tool>')
+    .option(...WORKSPACE)
+    .option('--arguments <json>', 'arguments of the tool', '{}')
+    .action(verb(callTool))
+  servers
+    .command('token <server>')
+    .description('print an access token for it, alone on stdout')
+    .option(...WORKSPACE)
+    .option('--scope <scopes>', 'space-separated; default: what only reads')
+    .action(verb(token))
 }

@@ -2,7 +2,9 @@
 
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { Command } from 'commander'
 import { need, operatorClient, readSettings } from './settings.ts'
+import { verb, WORKSPACE } from './verb.ts'
 
 /** What a file says: the body of `POST /v1/schemas`, but for the workspace, which is the caller's. */
 interface SchemaFile {
@@ -18,7 +20,7 @@ interface Declared {
 }
 
 /** Declares each collection of the file: one object or a list of them. @returns the exit code */
-export async function apply(file: string, options: { workspace?: string }): Promise<number> {
+async function apply(file: string, options: { workspace?: string }): Promise<number> {
   const settings = await readSettings()
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const schemas = await readSchemas(file)
@@ -42,4 +44,16 @@ async function readSchemas(file: string): Promise<SchemaFile[]> {
       cause: error,
     })
   }
+}
+
+export function schemaVerbs(program: Command): void {
+  program
+    .command('schema')
+    .description('declared collections')
+    .command('apply <file>')
+    .description(
+      'declare what a JSON file says: {collection, store, schema, mode?, access?}, or a list of them',
+    )
+    .option(...WORKSPACE)
+    .action(verb(apply))
 }

@@ -28,3 +28,6 @@ export function jsonOf(text: string, what: string): unknown {
     throw new Error(`${what} is not JSON: ${text}`)
   }
 }
+
+/** The option by which a verb is told of another workspace than the demo's. */
+export const WORKSPACE = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const

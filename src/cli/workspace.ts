@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import { need, operatorClient, readSettings, serviceClient } from './settings.ts'
-import { printJson, verb } from './verb.ts'
+import { printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Options {
   readonly workspace?: string
@@ -49,23 +49,22 @@ async function metrics(metric: string, { window }: { window: string }): Promise<
 }
 
 export function workspaceVerbs(program: Command): void {
-  const workspace = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const
   const quota = program.command('quota').description('quotas of a workspace')
   quota
     .command('show')
-    .option(...workspace)
+    .option(...WORKSPACE)
     .action(verb(showQuotas))
   quota
     .command('set <name> <limit>')
     .description('-1: unlimited')
-    .option(...workspace)
+    .option(...WORKSPACE)
     .action(verb(setQuota))
   program
     .command('service')
     .description('experimental features of a workspace')
     .command('configure [features...]')
     .description('switch exactly these on')
-    .option(...workspace)
+    .option(...WORKSPACE)
     .action(verb(configure))
   program
     .command('metrics <metric>')

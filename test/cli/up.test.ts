@@ -17,10 +17,17 @@ async function processesOf(text: string): Promise<string[]> {
   return stdout.split('\n').filter((line) => line.includes(text) && !line.includes('ps -eo'))
 }
 
-test('up --once: a tenant was provisioned, a flow ran, its result is on the screen, and it ends', async () => {
+test('up --once: a tenant was provisioned, each service was used, their results are on the screen, and it ends', async () => {
   const { stdout } = await run(process.execPath, [...UP, '--once'])
   expect(stdout).toContain('Flow hello v1: completed')
   expect(stdout).toContain('"message": "Hello, Ada!"')
+  expect(stdout).toMatch(/^ {2}document +notes\/\S+, created and found/m)
+  expect(stdout).toMatch(/^ {2}object +main-\S+\/hello\.txt, 21 bytes/m)
+  expect(stdout).toMatch(/^ {2}event +demo\.greeted, heard after \d+ ms$/m)
+  expect(stdout).toMatch(/^ {2}function +greet\(.*→ \{"message":"Hello, Ada!","letters":3\}$/m)
+  expect(stdout).toMatch(/^ {2}MCP server +http:\S+\/servers\/demo\/mcp$/m)
+  const [, line = ''] = /^ {2}(\{"mcpServers".*)$/m.exec(stdout) ?? []
+  expect(JSON.parse(line).mcpServers['tenon-demo'].url).toMatch(/\/servers\/demo\/mcp$/)
   for (const title of ['PostgreSQL', 'Temporal', 'SeaweedFS', 'Valkey']) {
     expect(stdout).toMatch(new RegExp(`^  ${title} +\\d.*127\\.0\\.0\\.1:\\d+ +embedded$`, 'm'))
   }

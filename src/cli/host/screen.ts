@@ -2,7 +2,7 @@
 
 import type { ProgressEvent, Stack } from '../../../stack/start.ts'
 import type { SupervisorEvent } from '../../../stack/supervise.ts'
-import type { Demo } from '../demo.ts'
+import type { Demo } from '../demo/index.ts'
 
 const QUIET_MS = 2_000
 const TITLE_CHARS = 14
@@ -41,6 +41,8 @@ export class Screen {
     const { execution, flow, version } = demo
     this.line(`\nFlow ${flow} v${version}: ${execution.status}`)
     this.line(indent(JSON.stringify(execution.output ?? execution.error, null, 2)))
+    this.line('\nEach service was used once')
+    for (const { title, text } of demo.proofs) this.#row(title, text)
     this.line('\nServers')
     for (const { title, version: running, address, origin } of stack.servers) {
       this.line(`  ${title.padEnd(TITLE_CHARS)} ${running.padEnd(20)} ${address.padEnd(18)} ${origin}`)
@@ -80,16 +82,25 @@ export class Screen {
     this.#row('service', demo.serviceKey)
   }
 
-  #story(url: string, { workspaceId, flow }: Demo): void {
+  #story(url: string, { workspaceId, flow, proofs }: Demo): void {
+    const textOf = (wanted: string) => proofs.find(({ title }) => title === wanted)?.text ?? ''
+    const server = textOf('MCP server')
+    const [bucket] = textOf('object').split('/')
     this.line(`
-Try it: create a document, read it back, run the flow
+Try it
   set -a; . ./.env.local; set +a
   curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_SERVICE_KEY" \\
     -H 'content-type: application/json' -d '{"title":"buy milk","done":false}'
-  curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_ANON_KEY"
+  curl -s '${url}/v1/collections/todos/documents?done=eq.false' -H "apikey: $TENON_ANON_KEY"
+  curl -N '${url}/v1/events/subscribe?topic=orders.*&apikey='$TENON_ANON_KEY
+  npx tenon event publish orders.created '{"n":1}'
+  npx tenon object put ${bucket}/readme README.md && npx tenon object get ${bucket}/readme
+  npx tenon fn deploy examples/greet.ts && npx tenon fn invoke greet --input '{"name":"Lin"}'
   curl -s ${url}/v1/flows/workspaces/${workspaceId}/definitions/${flow}/executions \\
     -H "Authorization: Bearer $(npx tenon token)" -H 'Prefer: wait=10' \\
-    -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'`)
+    -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'
+For an agent (the token: npx tenon mcp token demo)
+  {"mcpServers":{"tenon-demo":{"type":"http","url":"${server}","headers":{"Authorization":"Bearer …"}}}}`)
   }
 
   #still(what: string): void {

@@ -1,12 +1,14 @@
 /** The first tenant: made through the public API like any other, so the first run proves the whole way. */
 
 import { readFile } from 'node:fs/promises'
-import { ApiClient, ApiError, fetchToken } from './client.ts'
-import { type Execution, publishSource } from './flow.ts'
-import { need, readSettings, type Settings } from './settings.ts'
+import { ApiClient, ApiError, fetchToken } from '../client.ts'
+import { type Execution, publishSource } from '../flow.ts'
+import { need, readSettings, type Settings } from '../settings.ts'
+import { PARTS } from './parts.ts'
+import type { Proof } from './place.ts'
 
 const WAIT_S = 30
-const FLOW_FILE = new URL('../../flows-dsl/examples/hello.yaml', import.meta.url)
+const FLOW_FILE = new URL('../../../flows-dsl/examples/hello.yaml', import.meta.url)
 
 interface Named {
   readonly id: string
@@ -20,6 +22,8 @@ export interface Demo {
   readonly serviceKey: string
   /** Whether the keys were made just now. */
   readonly fresh: boolean
+  /** Each service, seen to work. */
+  readonly proofs: readonly Proof[]
   readonly flow: string
   readonly version: number
   readonly execution: Execution
@@ -42,13 +46,21 @@ export async function makeDemo(
     tenant_id: tenant.id,
   })
   const keys = await keysOf(client, workspace.id, known)
+  const data = new ApiClient(launched.url, { apikey: keys.serviceKey })
+  const { url } = launched
+  const place = { url, workspaceId: workspace.id, admin: client, data, serviceKey: keys.serviceKey }
+  const proofs: Proof[] = []
+  for (const [what, part] of PARTS) {
+    step(what)
+    proofs.push(await part(place))
+  }
   step('publishing flows-dsl/examples/hello.yaml')
   const base = `/v1/flows/workspaces/${workspace.id}`
   const { flow, version } = await publishOnce(client, base, await readFile(FLOW_FILE, 'utf8'))
   step(`running ${flow} v${version} on Temporal`)
   const path = `${base}/definitions/${flow}/executions`
   const execution = await client.post<Execution>(path, { input: { name: 'Ada' } }, WAIT_S)
-  return { tenantId: tenant.id, workspaceId: workspace.id, ...keys, flow, version, execution }
+  return { tenantId: tenant.id, workspaceId: workspace.id, ...keys, proofs, flow, version, execution }
 }
 
 async function findOrMake(client: ApiClient, path: string, wanted: Record<string, string>): Promise<Named> {
