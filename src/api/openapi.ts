@@ -1,6 +1,7 @@
 /** OPERATIONS → an OpenAPI 3.1 document: the same binding that bind.ts reads, written down. */
 
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
+import { CHAPTERS, chapterOf } from './tags.ts'
 
 type Json = Record<string, unknown>
 
@@ -20,17 +21,15 @@ export function openApi(operations: readonly AnyOperation[]): Json {
       title: 'Tenon',
       version: '1',
       description:
-        'One backend for many tenants: collections, flows and their administration behind one API.',
+        'One backend for many tenants: collections, objects, events, functions, flows and MCP servers behind one API.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: [...new Set(operations.map(tagOf))].map((name) => ({ name })),
+    tags: CHAPTERS.map(({ name, description }) => ({ name, description })),
     paths,
     components: components(),
   }
 }
-
-const tagOf = (operation: AnyOperation) => operation.name.split('.')[0] ?? ''
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
@@ -42,7 +41,7 @@ function describe(operation: AnyOperation): Json {
   return {
     operationId: operation.name,
     summary: operation.summary,
-    tags: [tagOf(operation)],
+    tags: [chapterOf(operation.name)],
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     'x-stability': operation.stability,
