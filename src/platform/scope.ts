@@ -138,6 +138,11 @@ export class AdminScope extends Scope {
     this.parts.memo.forget(memoKey(ref, key))
   }
 
+  /** Whether documents also live outside PostgreSQL, where its triggers do not count them. */
+  get hasDocumentStore(): boolean {
+    return this.parts.documents !== undefined
+  }
+
   /** Whether a collection has any document in a document store outside PostgreSQL. No document is shown. */
   async hasDocuments(ref: WorkspaceRef, collection: string): Promise<boolean> {
     if (this.tenantId !== undefined && ref.tenantId !== this.tenantId) throw new Problem('not_found')

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { ADMINS, OPERATORS } from '../core/policy.ts'
-import { notFound } from '../core/problem.ts'
+import { notFound, Problem } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, onStructure, Ref } from './kinds.ts'
@@ -51,6 +51,11 @@ export const setQuotas = onStructure({
   http: { method: 'PUT', path: '/v1/quotas', body: '*' },
   // In the order of their names, so that two at once wait for each other instead of dying together.
   run: async (scope, { workspace_id, limits }) => {
+    if (limits['documents'] !== undefined && limits['documents'] !== -1 && scope.hasDocumentStore) {
+      const detail = 'Documents in MongoDB are not counted yet, so their number cannot be limited.'
+      const errors = [{ in: 'body', name: 'limits', pointer: '/limits/documents', detail }] as const
+      throw new Problem('validation_failed', { detail, errors })
+    }
     const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
     await scope.batch(...entries.flatMap(([name, max]) => setOne(workspace_id, name, max)))
     return readQuotas(scope, workspace_id)

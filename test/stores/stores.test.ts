@@ -225,6 +225,16 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     expect(checks).toMatchObject({ checks: { documents: { status: 'pass' } } })
   })
 
+  test('documents that are not counted are not limited either: the quota is refused', async () => {
+    const as = room.operator
+    const at = platforms.MongoDB
+    const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
+    const refused = await callAt('PUT', '/v1/quotas', { as, at, body })
+    expect([refused.status, refused.body.detail]).toEqual([400, expect.stringContaining('MongoDB')])
+    const others = { ...body, limits: { flows: 5, documents: -1 } }
+    expect((await callAt('PUT', '/v1/quotas', { as, at, body: others })).status).toBe(200)
+  })
+
   test('when the server is gone: 503, and the platform lives', async () => {
     if (mongo?.ours !== true) return
     await mongo.stop()
