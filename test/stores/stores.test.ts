@@ -226,8 +226,8 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
   })
 
   test('documents that are not counted are not limited either: the quota is refused', async () => {
-    const as = room.operator
     const at = platforms.MongoDB
+    const as = await operator(at)
     const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
     const refused = await callAt('PUT', '/v1/quotas', { as, at, body })
     expect([refused.status, refused.body.detail]).toEqual([400, expect.stringContaining('MongoDB')])
