@@ -10,6 +10,7 @@ RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/@embedded-post
 COPY tsconfig.json ./
 COPY flows-dsl ./flows-dsl
 COPY stack ./stack
+COPY examples ./examples
 COPY src ./src
 RUN node --import tsx src/cli/main.ts build /app/dist
 ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
