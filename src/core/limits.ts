@@ -114,6 +114,8 @@ export const LIMITS = {
   mcpMessageDepthMax: 70,
   mcpResultBytesMax: 1_048_576,
   mcpManifestsCachedMax: 200,
+  /** Of each server, by one node. */
+  mcpStrangersRecordedPerMinute: 60,
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
