@@ -27,18 +27,25 @@ export type Implementation = {
 export function createActivities(platform: Platform): Implementation {
   const { access } = platform
   const admin = (call: Call) => access.continueAdmin(call.ref.tenantId, call.workflowId, call.ids)
-  const workspace = (call: Call, role: 'service' | 'workspace_admin'): WorkspaceScope =>
-    access.continueWorkspace(workspaceOf(call), { subject: call.workflowId, role }, call.ids)
+  const active = (call: Call, role: 'service' | 'workspace_admin'): Promise<WorkspaceScope> =>
+    access.continueActive(workspaceOf(call), { subject: call.workflowId, role }, call.ids)
+  const record = (call: Call): WorkspaceScope =>
+    access.continueWorkspace(
+      workspaceOf(call),
+      { subject: call.workflowId, role: 'workspace_admin' },
+      call.ids,
+    )
   return {
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
-    callFunction: async (call, request) => bounded(await callFunction(workspace(call, 'service'), request)),
+    callFunction: async (call, request) =>
+      bounded(await callFunction(await active(call, 'service'), request)),
     callHttp: async (call, request) => {
-      const allowed = await egressAllowed(workspace(call, 'workspace_admin'))
+      const allowed = await egressAllowed(await active(call, 'workspace_admin'))
       return bounded(await callHttp(platform.egress, request.arguments, allowed))
     },
-    runFunction: (call, input) => runFunction(platform.functions, workspace(call, 'service'), input),
-    recordRun: (call, update) => recordRun(workspace(call, 'workspace_admin'), update),
+    runFunction: async (call, input) => runFunction(platform.functions, await active(call, 'service'), input),
+    recordRun: (call, update) => recordRun(record(call), update),
   }
 }
 

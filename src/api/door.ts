@@ -34,21 +34,22 @@ export interface Door {
 /** The two halves of an operation's route. */
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
+  const enter = async (request: FastifyRequest) => {
+    if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
+      throw new Problem('credentials_conflict')
+    const query = request.query as Record<string, unknown>
+    // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
+    const principals: Principal[] = []
+    for (const credential of credentialsOf(request.headers, query, operation.http)) {
+      principals.push(await auth.authenticate(credential))
+    }
+    const [principal] = principals
+    if (principal === undefined) throw new Problem('credentials_missing')
+    request.principal = principal
+    platform.access.permit(operation, principal)
+  }
   return {
-    enter: async (request) => {
-      if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
-        throw new Problem('credentials_conflict')
-      const query = request.query as Record<string, unknown>
-      // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
-      const principals: Principal[] = []
-      for (const credential of credentialsOf(request.headers, query, operation.http)) {
-        principals.push(await auth.authenticate(credential))
-      }
-      const [principal] = principals
-      if (principal === undefined) throw new Problem('credentials_missing')
-      request.principal = principal
-      platform.access.permit(operation, principal)
-    },
+    enter,
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
@@ -60,7 +61,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
-        return sendFeed(output as Feed, request, reply)
+        return sendFeed(output as Feed, request, reply, enter)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)

@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Feed, frame } from '../core/feed.ts'
 import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
 
 /** Proxies must neither keep nor change it. */
 const HEADERS = {
@@ -11,14 +12,24 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 }
 
-/** Frames of one tick leave in one write. */
-export function sendFeed(feed: Feed, request: FastifyRequest, reply: FastifyReply): void {
+/**
+ * Frames of one tick leave in one write.
+ * @param enter asks for the caller's right once more. A stream has no next request at which a key that was revoked, a
+ *   token that ran out or a tenant that was suspended would be noticed, so it is asked while it lasts
+ */
+export function sendFeed(
+  feed: Feed,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  enter: (request: FastifyRequest) => Promise<void>,
+): void {
   reply.hijack()
   const { raw } = reply
   raw.writeHead(200, { ...HEADERS, 'x-request-id': request.id })
   raw.flushHeaders()
   let queued = ''
   const flush = () => {
+    if (raw.writableEnded) return
     raw.write(queued)
     queued = ''
     if (raw.writableLength > LIMITS.feedQueueBytesMax) end('slow_consumer')
@@ -29,12 +40,19 @@ export function sendFeed(feed: Feed, request: FastifyRequest, reply: FastifyRepl
   }
   const end = (code: string) => {
     stop()
-    raw.end(frame({ event: 'end', data: { code } }))
+    if (!raw.writableEnded) raw.end(frame({ event: 'end', data: { code } }))
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
+  const watch = setInterval(() => {
+    enter(request).catch((error: unknown) => {
+      // What cannot be asked now is no refusal.
+      if (error instanceof Problem && error.status < 500) end(error.code)
+    })
+  }, LIMITS.feedCheckMs)
   const close = feed.open({ send, end })
   const stop = () => {
     clearInterval(heartbeat)
+    clearInterval(watch)
     close()
   }
   raw.once('close', stop)

@@ -42,6 +42,8 @@ export const LIMITS = {
   eventsKeptPerTenant: 100_000,
   feedQueueBytesMax: 1_048_576,
   feedHeartbeatMs: 15_000,
+  /** Most times from memory: keys are remembered for `keyCacheMs`. */
+  feedCheckMs: 1_000,
   executionStepsShownMax: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
@@ -112,6 +114,8 @@ export const LIMITS = {
   mcpMessageDepthMax: 70,
   mcpResultBytesMax: 1_048_576,
   mcpManifestsCachedMax: 200,
+  /** Of each server, by one node. */
+  mcpStrangersRecordedPerMinute: 60,
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,

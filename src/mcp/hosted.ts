@@ -1,6 +1,7 @@
 /** The door of hosted MCP servers: token → guest → the tools that its scopes allow; each call is put on record. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/doorkeeper.ts'
 import type { Guest } from '../platform/guests.ts'
@@ -39,6 +40,7 @@ class HostedDoor {
   readonly #platform: Platform
   readonly #doorkeeper: Doorkeeper
   readonly #visits = new WeakMap<FastifyRequest, Visit>()
+  readonly #strangers = new Strangers()
 
   constructor(platform: Platform, doorkeeper: Doorkeeper) {
     this.#platform = platform
@@ -143,6 +145,7 @@ class HostedDoor {
   }
 
   async #refusedAtDoor(request: FastifyRequest, server: Hosted, problem: Problem): Promise<void> {
+    if (!this.#strangers.onRecord(server.id)) return
     await record(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
       version: server.version,
@@ -160,6 +163,22 @@ class HostedDoor {
     const visit = this.#visits.get(request)
     if (visit === undefined) throw new TypeError('a route without its door')
     return visit
+  }
+}
+
+/** Anybody can be refused, as often as he likes: beyond a measure he may not fill the record of somebody's server. */
+class Strangers {
+  #minute = 0
+  readonly #refused = new Map<string, number>()
+
+  /** Whether one more refusal is put on record. */
+  onRecord(serverId: string): boolean {
+    const minute = Math.floor(Date.now() / 60_000)
+    if (minute !== this.#minute) this.#refused.clear()
+    this.#minute = minute
+    const count = (this.#refused.get(serverId) ?? 0) + 1
+    this.#refused.set(serverId, count)
+    return count <= LIMITS.mcpStrangersRecordedPerMinute
   }
 }
 

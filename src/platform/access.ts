@@ -4,8 +4,9 @@ import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
+import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Hosted } from './hosted.ts'
+import { KeyCache } from './key-cache.ts'
 import type { Parts } from './parts.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
@@ -20,6 +21,8 @@ const NEEDED = {
 export class Access {
   readonly #parts: Parts
   readonly #system: SystemScope
+  /** For runs alone: a loop of calls asks once in a few seconds. */
+  readonly #found = new KeyCache<Found>()
 
   constructor(parts: Parts, database: Database) {
     this.#parts = parts
@@ -57,7 +60,25 @@ export class Access {
     })
   }
 
-  /** A scope for work that goes on in a workflow of this ref, in an activity of it. */
+  /**
+   * A scope for what a run of this ref does to data or to the world. A run outlives the request that started it, so
+   * whether its tenant is still active is asked here again, as it is for a key.
+   * @throws Problem as {@link open} does for a workspace that is not active
+   */
+  async continueActive(
+    ref: WorkspaceRef,
+    actor: { subject: string; role: Role },
+    ids: IdSource,
+  ): Promise<WorkspaceScope> {
+    const known = this.#found.get(ref.workspaceId)
+    const found = known ?? (await this.#find(ref.workspaceId))
+    if (found?.tenant_id !== ref.tenantId) throw notFound('workspace')
+    if (known === undefined) this.#found.set(ref.workspaceId, found)
+    refuseUnlessActive(found)
+    return this.continueWorkspace(ref, actor, ids)
+  }
+
+  /** A scope for the record of such a run, which is kept whatever has become of its tenant. */
   continueWorkspace(
     ref: WorkspaceRef,
     actor: { subject: string; role: Role },
@@ -88,14 +109,28 @@ export class Access {
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
     if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
-    const row = await this.#system.row<{ tenant_id: TenantId; state: string }>(
-      sql`select w.tenant_id, case when t.state = 'active' then w.state else t.state end as state
-        from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${wanted}`,
-    )
-    if (row === undefined || (role !== 'operator' && row.tenant_id !== tenantId)) throw notFound('workspace')
-    if (row.state === 'suspended') throw new Problem('tenant_suspended')
-    if (row.state !== 'active')
-      throw new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
-    return { tenantId: row.tenant_id, workspaceId: wanted }
+    const found = await this.#find(wanted)
+    if (found === undefined || (role !== 'operator' && found.tenant_id !== tenantId))
+      throw notFound('workspace')
+    refuseUnlessActive(found)
+    return { tenantId: found.tenant_id, workspaceId: wanted }
   }
+
+  #find(workspaceId: WorkspaceId): Promise<Found | undefined> {
+    return this.#system.row<Found>(
+      sql`select w.tenant_id, case when t.state = 'active' then w.state else t.state end as state
+        from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`,
+    )
+  }
+}
+
+/** Whose a workspace is, and in which state: its tenant's, where that is not active. */
+interface Found {
+  readonly tenant_id: TenantId
+  readonly state: string
+}
+
+function refuseUnlessActive({ state }: Found): void {
+  if (state === 'suspended') throw new Problem('tenant_suspended')
+  if (state !== 'active') throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
 }

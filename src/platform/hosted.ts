@@ -1,5 +1,6 @@
 /** Published MCP servers as the issuer and the wire see them: resource URL ↔ server, and whose a client is. */
 
+import { idPattern } from '../core/ids.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
 import { KeyCache } from './key-cache.ts'
 import type { Database } from './pg/database.ts'
@@ -88,8 +89,12 @@ export class HostedServers {
     return ws === undefined || server === undefined ? undefined : this.find(ws, server)
   }
 
-  /** Remembered for a few seconds: that long a deleted client lives on. */
+  /**
+   * Remembered for a few seconds: that long a deleted client lives on. Anybody may ask the issuer for any id, so what
+   * is none of ours is neither looked up nor remembered.
+   */
   async client(id: string): Promise<AgentClient | undefined> {
+    if (!AGENT_ID.test(id)) return undefined
     const known = this.#clients.get(id)
     if (known !== undefined) return known ?? undefined
     const row = await this.#system.row<AgentClient>(sql`
@@ -102,5 +107,7 @@ export class HostedServers {
     return row
   }
 }
+
+const AGENT_ID = new RegExp(idPattern('agent'))
 
 const wirePath = (ws: string, server: string) => `/v1/mcp/workspaces/${ws}/servers/${server}/mcp`

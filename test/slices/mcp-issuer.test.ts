@@ -50,6 +50,18 @@ describe('the issuer', () => {
     expect([status, body['error']]).toEqual([400, 'invalid_target'])
   })
 
+  test.each(['a\u0000b', 'x'.repeat(40_000), `agent_${'0'.repeat(26)}`, 'agent_\u0000'])(
+    'a client that is none is none, whatever its id (%#)',
+    async (client_id) => {
+      const body = { grant_type: 'client_credentials', client_id, client_secret: 'x' }
+      const reply = await fetch(`${inject('tenon').url}/auth/token`, {
+        method: 'POST',
+        body: new URLSearchParams(body),
+      })
+      expect([reply.status, await reply.json()]).toMatchObject([401, { error: 'invalid_client' }])
+    },
+  )
+
   test('both spellings of a server are resources, each its own audience', async () => {
     const byId = { ...ours, path: ours.path.replace('/notes/', `/${ours.id}/`) }
     const as = await tokenFor(

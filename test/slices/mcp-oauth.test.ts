@@ -10,8 +10,9 @@ import { ClientCredentialsProvider as LegacyProvider } from '@modelcontextprotoc
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
 import { aServer, type Hosted, ok, scopesOf } from '../support/mcp.ts'
-import { aRoom, call } from '../support/tenants.ts'
+import { aRoom, asSuperuser, call } from '../support/tenants.ts'
 
 let hosted: Hosted
 let options: { clientId: string; clientSecret: string; expectedIssuer: string }
@@ -83,4 +84,21 @@ test('another name in `Host` changes no address that clients are sent to', async
     expect(text).toContain(inject('tenon').url)
     expect(text).not.toContain('evil')
   }
+})
+
+test('strangers do not fill the record of a server', async () => {
+  const { room, path, id } = await aServer(await aRoom(), 'strangers')
+  const max = LIMITS.mcpStrangersRecordedPerMinute
+  const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
+  const replies = await Promise.all(
+    Array.from({ length: 3 * max }, (_, n) => call('POST', path, { as: as(n), body: {} })),
+  )
+  expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([401]))
+  const rows = await asSuperuser('select from tenon.mcp_calls where tenant_id = $1 and server_id = $2', [
+    room.tenantId,
+    id,
+  ])
+  // Two measures where a minute began meanwhile.
+  expect(rows.length).toBeGreaterThanOrEqual(max)
+  expect(rows.length).toBeLessThanOrEqual(2 * max)
 })

@@ -15,16 +15,12 @@ export type Compiled =
   | { readonly code: string; readonly faults?: never }
   | { readonly faults: readonly Fault[] }
 
-/** Nothing that a source imports is looked up: every import stays one, for the sandbox to judge. */
+/**
+ * Never `--bundle`: without it esbuild opens no file. With it, and whatever is external, `import('./etc/' + x)` becomes a
+ * list of the host's files, and a `sourceMappingURL` is read. Every import stays one, for the sandbox to judge.
+ */
 const ARGUMENTS = [
-  ...[
-    '--bundle',
-    '--external:*',
-    '--format=esm',
-    '--platform=neutral',
-    '--target=es2024',
-    '--tsconfig-raw={}',
-  ],
+  ...['--format=esm', '--platform=neutral', '--target=es2024', '--tsconfig-raw={}'],
   ...['--loader=ts', '--sourcefile=function.ts', '--sourcemap=inline', '--sources-content=false'],
   // Indentation would make a deeply nested source grow with its square.
   ...['--minify-whitespace', '--charset=utf8'],

@@ -116,7 +116,8 @@ declare
   n bigint;
   total bigint := 0;
 begin
-  if current_setting('role') <> 'tenon_operator' and t is distinct from tenant() then
+  if current_setting('role') <> 'tenon_operator'
+      and (t is distinct from tenant() or coalesce(workspace(), w) is distinct from w) then
     return 0;
   end if;
   perform set_config('tenon.tenant', t, true), set_config('tenon.workspace', w, true);

@@ -1,0 +1,107 @@
+/** What a credential or a tenant leaves behind when it ends: streams that are open, runs that go on. */
+
+import { afterEach, describe, expect, inject, test } from 'vitest'
+import {
+  aRoom,
+  asSuperuser,
+  type Caller,
+  call,
+  eventually,
+  operator,
+  type Room,
+  tokenOf,
+} from '../support/tenants.ts'
+
+const open: AbortController[] = []
+afterEach(() => {
+  for (const controller of open.splice(0)) controller.abort()
+})
+
+/** An open stream: what it has said so far, and whether the server ended it. */
+interface Stream {
+  text: string
+  ended: boolean
+}
+
+async function subscribe(as: Caller, topic: string): Promise<Stream> {
+  const controller = new AbortController()
+  open.push(controller)
+  const url = `${inject('tenon').url}/v1/events/subscribe?topic=${topic}`
+  const response = await fetch(url, { headers: { ...as }, signal: controller.signal })
+  const stream: Stream = { text: '', ended: false }
+  void (async () => {
+    for await (const chunk of response.body ?? []) stream.text += new TextDecoder().decode(chunk)
+    stream.ended = true
+  })().catch(() => {})
+  await eventually(async () => (/event: ready/.test(stream.text) ? true : undefined))
+  return stream
+}
+
+const ended = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
+
+const suspend = ({ tenantId }: Room) =>
+  asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
+
+describe('an open stream ends', () => {
+  test('when its key is revoked, and no other stream with it', async () => {
+    const room = await aRoom()
+    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: room.operator, body })).body
+    const [stream, other] = await Promise.all([
+      subscribe({ apikey: leaked.key }, 'secrets'),
+      subscribe(room.anon, 'secrets'),
+    ])
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: room.operator })
+    expect(await ended(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
+    await call('POST', '/v1/events/publish', {
+      as: room.service,
+      body: { topic: 'secrets', data: 'for those who may' },
+    })
+    await eventually(async () => (/for those who may/.test(other.text) ? true : undefined))
+    expect(other.ended).toBe(false)
+    expect(stream.text).not.toContain('for those who may')
+  })
+
+  test('when its tenant is suspended, when its token has run out', async () => {
+    const room = await aRoom()
+    const claims = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+    // Thirty seconds are forgiven.
+    const exp = Math.floor(Date.now() / 1_000) - 27
+    const [byKey, byToken] = await Promise.all([
+      subscribe(room.service, 'a'),
+      subscribe(await tokenOf({ ...claims, exp }), 'a'),
+    ])
+    expect(await ended(byToken)).toContain('"code":"token_expired"')
+    await suspend(room)
+    expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
+  })
+})
+
+describe('a run of a suspended tenant', () => {
+  const FLOW = `
+document: { dsl: '1.0.0', namespace: test, name: sleeper, version: '1.0.0' }
+do:
+  - sleep: { wait: { seconds: 2 } }
+  - write: { call: collection.create, with: { name: ghosts, document: { n: 1 } } }
+`
+
+  test('writes nothing any more; its end is on record', async () => {
+    const room = await aRoom()
+    const as = await operator()
+    await call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW } })
+    await call('POST', `${room.flows}/definitions/sleeper/versions`, { as, body: {} })
+    const path = `${room.flows}/definitions/sleeper/executions`
+    const { id } = (await call('POST', path, { as, body: {} })).body
+    await suspend(room)
+    const run = await eventually(async () => {
+      const [row] = await asSuperuser<{ status: string; error: { status: number; detail: string } }>(
+        'select status, error from tenon.executions where id = $1 and ended_at is not null',
+        [id],
+      )
+      return row
+    })
+    expect([run.status, run.error.status]).toEqual(['faulted', 403])
+    expect(run.error.detail).toContain('tenant_suspended')
+    expect(await asSuperuser('select from tenon.documents where tenant_id = $1', [room.tenantId])).toEqual([])
+  })
+})
