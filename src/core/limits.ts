@@ -29,6 +29,8 @@ export const LIMITS = {
   poolWaitMs: 5_000,
   /** On each connection. */
   preparedStatementsMax: 300,
+  /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
+  rowsBytesMax: 33_554_432,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,

@@ -42,8 +42,8 @@ export class Database {
 
   /**
    * Runs the statements as one transaction in one round trip.
-   * @throws Problem `dependency_unavailable`, `overloaded` or `query_timeout`; the server's own DatabaseError
-   *   for what the caller must judge (unique violations and the like)
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
+   *   DatabaseError for what the caller must judge (unique violations and the like)
    */
   async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
     const client = await this.#pool.connect().catch((error: unknown) => {
@@ -92,6 +92,7 @@ const REFUSALS = [
 
 /** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
 function translate(error: unknown): Problem | DatabaseError {
+  if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
