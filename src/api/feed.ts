@@ -19,6 +19,7 @@ export function sendFeed(feed: Feed, request: FastifyRequest, reply: FastifyRepl
   raw.flushHeaders()
   let queued = ''
   const flush = () => {
+    if (raw.writableEnded) return
     raw.write(queued)
     queued = ''
     if (raw.writableLength > LIMITS.feedQueueBytesMax) end('slow_consumer')
@@ -30,9 +31,17 @@ export function sendFeed(feed: Feed, request: FastifyRequest, reply: FastifyRepl
   const end = (code: string) => {
     stop()
     raw.end(frame({ event: 'end', data: { code } }))
+    // Who does not read it all keeps it in our memory no longer than this.
+    setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
+  }
+  const taken = async () => {
+    if (raw.destroyed || raw.writableLength + queued.length < LIMITS.feedQueueBytesMax / 2) return
+    const late = setTimeout(() => end('slow_consumer'), LIMITS.feedStallMs)
+    await new Promise<void>((done) => raw.once('drain', done).once('close', done))
+    clearTimeout(late)
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
-  const close = feed.open({ send, end })
+  const close = feed.open({ send, taken, end })
   const stop = () => {
     clearInterval(heartbeat)
     close()

@@ -42,7 +42,11 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
+  /** Of one stream: together 8 MiB at most. */
+  eventsReadAtOnce: 32,
   feedQueueBytesMax: 1_048_576,
+  /** A client that takes nothing for so long while the past is sent to it is too slow. */
+  feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
   executionStepsShownMax: 1_000,
   meterFlushMs: 2_000,

@@ -1,7 +1,7 @@
 /** Callers who ask for too much: they are refused or served in parts, and nobody else notices. */
 
-import { expect, test } from 'vitest'
-import { aRoom, call } from '../support/tenants.ts'
+import { expect, inject, test } from 'vitest'
+import { aRoom, call, eventually } from '../support/tenants.ts'
 
 test('a page of many large documents is refused; a smaller one is served', async () => {
   const room = await aRoom()
@@ -17,4 +17,29 @@ test('a page of many large documents is refused; a smaller one is served', async
   expect([refused.status, refused.body.code]).toEqual([413, 'output_too_large'])
   const served = await query(100)
   expect([served.status, served.body.data.length, served.body.page.has_more]).toEqual([200, 100, true])
+})
+
+test('a past of megabytes is sent to its end, as fast as it is taken, and then what is new', async () => {
+  const room = await aRoom()
+  const publish = (data: string) =>
+    call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'large', data } })
+  const count = 40
+  for (let n = 0; n < count; n++) expect((await publish(`${n}:${'x'.repeat(200_000)}`)).status).toBe(202)
+  const controller = new AbortController()
+  const { body } = await fetch(`${inject('tenon').url}/v1/events/subscribe?topic=large`, {
+    headers: { ...room.anon, 'last-event-id': '0-0' },
+    signal: controller.signal,
+  })
+  let text = ''
+  const read = (async () => {
+    for await (const chunk of body ?? []) text += new TextDecoder().decode(chunk)
+  })().catch(() => {})
+  await eventually(async () => (text.includes(`${count - 1}:xxx`) ? true : undefined))
+  await publish('new')
+  await eventually(async () => (text.includes('"data":"new"') ? true : undefined))
+  controller.abort()
+  await read
+  const heard = [...text.matchAll(/"data":"(\d+):x/g)].map(([, n]) => Number(n))
+  expect(heard).toEqual(Array.from({ length: count }, (_, n) => n))
+  expect(text).not.toContain('event: end')
 })
