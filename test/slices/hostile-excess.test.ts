@@ -43,3 +43,24 @@ test('a past of megabytes is sent to its end, as fast as it is taken, and then w
   expect(heard).toEqual(Array.from({ length: count }, (_, n) => n))
   expect(text).not.toContain('event: end')
 })
+
+test('HEAD on a feed is refused: its answer would have no end', async () => {
+  const room = await aRoom()
+  const head = await call('HEAD', '/v1/events/subscribe?topic=a', { as: room.service })
+  expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
+})
+
+test('a method that no route has is refused like the others, whatever it is', async () => {
+  const room = await aRoom()
+  const refused = await call('QUERY', '/v1/events/publish', { as: room.service })
+  expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
+})
+
+test('JSON of any depth is a mistake of the client', async () => {
+  const room = await aRoom()
+  const deep = '['.repeat(100_000) + ']'.repeat(100_000)
+  const event = { as: room.service, body: `{"topic":"a","data":${deep}}` }
+  expect((await call('POST', '/v1/events/publish', event)).status).toBe(400)
+  const body = `{"workspace_id":"${room.workspaceId}","experimental":${deep}}`
+  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(400)
+})
