@@ -37,6 +37,12 @@ export const LIMITS = {
   httpCallBytesMax: 1_048_576,
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
+  /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
+  stepInputBytesMax: 2_000_000,
+  callsUnderWayBytesMax: 3_500_000,
+  /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
+  runEventsMax: 48_000,
+  runHistoryBytesMax: 44_040_192,
   runInputBytesMax: 524_288,
   runInputDepthMax: 64,
   tokenSeconds: 3_600,

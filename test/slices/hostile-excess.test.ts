@@ -1,7 +1,8 @@
 /** Callers who ask for too much: they are refused or served in parts, and nobody else notices. */
 
+import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
-import { aRoom, call, eventually } from '../support/tenants.ts'
+import { aRoom, call, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
 
 test('a page of many large documents is refused; a smaller one is served', async () => {
   const room = await aRoom()
@@ -64,3 +65,68 @@ test('JSON of any depth is a mistake of the client', async () => {
   const body = `{"workspace_id":"${room.workspaceId}","experimental":${deep}}`
   expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(400)
 })
+
+async function ranToItsEnd(room: Room, tasks: string, input: unknown): Promise<Reply> {
+  const name = unique('flow')
+  const source = `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${tasks}`
+  const as = room.operator
+  expect((await call('POST', `${room.flows}/definitions`, { as, body: { source } })).status).toBe(201)
+  const at = `${room.flows}/definitions/${name}`
+  expect((await call('POST', `${at}/versions`, { as, body: {} })).status).toBe(201)
+  const began = await call('POST', `${at}/executions`, { as, body: { input } })
+  return eventually(async () => {
+    const run = await call('GET', `${room.flows}/executions/${began.body.id}`, { as })
+    return run.body.ended_at === null ? undefined : run
+  }, 40_000)
+}
+
+test('a call that Temporal would not carry faults the run, which would hang for ever', async () => {
+  const room = await aRoom()
+  const grown = `- grow: {set: '\${ {t: (.s + .s + .s + .s + .s + .s)} }'}\n`
+  const save = '- save: {call: collection.create, with: {name: large, document: {t: "${ .t }"}}}\n'
+  const large = await ranToItsEnd(room, grown + save, { s: '\u0001'.repeat(80_000) })
+  expect([large.body.status, large.body.error?.instance]).toEqual(['faulted', '/do/1/save'])
+  const branch = (n: number) => `{b${n}: {call: event.publish, with: {topic: a, data: "\${ .t }"}}}`
+  const fork = `- all: {fork: {branches: [${Array.from({ length: 12 }, (_, n) => branch(n)).join(', ')}]}}\n`
+  const many = await ranToItsEnd(room, grown + fork, { s: 'x'.repeat(150_000) })
+  expect(many.body.status).toBe('faulted')
+}, 60_000)
+
+test('a run that carries more than Temporal keeps is faulted before it is ended without a word', async () => {
+  const room = await aRoom()
+  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body
+  const headers = { 'content-type': 'text/plain' }
+  const path = `/v1/objects/${bucket}/large`
+  expect((await call('PUT', path, { as: room.service, body: 'x'.repeat(1_000_000), headers })).status).toBe(
+    201,
+  )
+  const get = `get: {call: object.get, with: {bucket: ${bucket}, key: large}, output: {as: '\${ {} }'}}`
+  const loop = `- all: {for: {each: n, in: '\${ .l }'}, do: [{${get}}]}\n`
+  const { body } = await ranToItsEnd(room, loop, { l: Array.from({ length: 60 }, (_, n) => n) })
+  expect([body.status, body.error?.detail]).toEqual(['faulted', expect.stringContaining('carried too much')])
+}, 60_000)
+
+test('an error tells people what was wrong, and no more than they read', async () => {
+  const room = await aRoom()
+  const raise = `- no: {raise: {error: {type: 'https://a.b/c', status: 400, detail: '\${ .s + .s }'}}}\n`
+  const { body } = await ranToItsEnd(room, raise, { s: '€'.repeat(160_000) })
+  expect([body.status, body.error.status]).toEqual(['faulted', 400])
+  expect(Buffer.byteLength(body.error.detail)).toBeLessThanOrEqual(4_096)
+  expect(await endedOnTemporal(room, body.flow_id)).toBe(true)
+})
+
+/** Our own record is written before the run fails; whether it then could, Temporal alone knows. */
+async function endedOnTemporal(room: Room, flowId: string): Promise<boolean> {
+  const { env } = inject('tenon')
+  const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    const client = new Client({ connection })
+    const query = `FlowId = '${flowId}' and TenantId = '${room.tenantId}'`
+    return await eventually(async () => {
+      for await (const run of client.workflow.list({ query })) if (run.status.name === 'FAILED') return true
+      return undefined
+    })
+  } finally {
+    await connection.close()
+  }
+}
