@@ -26,6 +26,8 @@ export const LIMITS = {
   preferWaitSecondsMax: 30,
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
+  /** Of those, what the requests of one tenant may hold at a time. */
+  poolPerTenantMax: 10,
   poolWaitMs: 5_000,
   /** On each connection. */
   preparedStatementsMax: 300,
@@ -69,6 +71,7 @@ export const LIMITS = {
   uploadTimeoutMs: 300_000,
   drainMs: 5_000,
   storeSocketsMax: 256,
+  storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
   storeIdleMs: 60_000,
   storageIdentitiesCachedMax: 500,
