@@ -68,6 +68,7 @@ test('an event is heard as a CloudEvent, by an anon key in the query as well', a
       id: sent.body.id,
       source: `/workspaces/${room.workspaceId}`,
       type: 'orders.created',
+      topic: 'orders.created',
       time: sent.body.time,
       datacontenttype: 'application/json',
       data: { n: 1 },
