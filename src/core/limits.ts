@@ -97,6 +97,7 @@ export const LIMITS = {
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 1_048_576,
   functionCompileMs: 5_000,
+  functionCompilesAtOnce: 2,
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
   functionTimeoutMs: { default: 10_000, max: 60_000 },
