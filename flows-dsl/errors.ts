@@ -1,5 +1,7 @@
 /** Knows the errors a flow can end with: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
 
+import { clip } from './json.ts'
+
 /** What all errors of one type share. `type` is a URI, `status` follows HTTP. */
 export interface ErrorKind {
   readonly type: string
@@ -34,6 +36,9 @@ export function standardError(type: string): ErrorKind | undefined {
   return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
 }
 
+/** An error is told to people and kept with each step that it leaves: its texts do not grow with the data. */
+const TEXT_BYTES_MAX = 4_096
+
 /**
  * The only error that faults a flow; anything else that is thrown passes through the interpreter untouched.
  */
@@ -45,12 +50,12 @@ export class FlowError extends Error {
   readonly instance: string
 
   constructor({ type, status, title }: ErrorKind, detail: string, instance = '') {
-    super(detail)
+    super(clip(detail, TEXT_BYTES_MAX))
     this.name = 'FlowError'
-    this.type = type
+    this.type = clip(type, TEXT_BYTES_MAX)
     this.status = status
-    this.title = title
-    this.instance = instance
+    this.title = clip(title, TEXT_BYTES_MAX)
+    this.instance = clip(instance, TEXT_BYTES_MAX)
   }
 
   /** The same error with its place filled in; a place that is already there stays. */

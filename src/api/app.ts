@@ -23,8 +23,6 @@ import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
 
-const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
-
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Promise<FastifyInstance> {
   const app = Fastify({
@@ -83,6 +81,8 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
+    // A feed has no end that a HEAD could be answered at.
+    exposeHeadRoute: operation.http.reply !== 'feed',
     onRequest: (request) => door.enter(request),
     handler: door.handle,
   })
@@ -118,11 +118,11 @@ function refuseOtherMethods(app: FastifyInstance): void {
     const url = routePath(operation)
     const allowed = paths.get(url) ?? new Set()
     paths.set(url, allowed.add(http.method))
-    if (http.method === 'GET') allowed.add('HEAD')
+    if (http.method === 'GET' && http.reply !== 'feed') allowed.add('HEAD')
   }
   for (const [url, allowed] of paths) {
     const headers = { allow: [...allowed].join(', ') }
-    const method = METHODS.filter((name) => !allowed.has(name))
+    const method = app.supportedMethods.filter((name) => !allowed.has(name))
     const refuse = async () => {
       throw new Problem('method_not_allowed', { detail: `This route answers ${headers.allow}.`, headers })
     }

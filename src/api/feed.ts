@@ -41,6 +41,14 @@ export function sendFeed(
   const end = (code: string) => {
     stop()
     if (!raw.writableEnded) raw.end(frame({ event: 'end', data: { code } }))
+    // Who does not read it all keeps it in our memory no longer than this.
+    setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
+  }
+  const taken = async () => {
+    if (raw.destroyed || raw.writableLength + queued.length < LIMITS.feedQueueBytesMax / 2) return
+    const late = setTimeout(() => end('slow_consumer'), LIMITS.feedStallMs)
+    await new Promise<void>((done) => raw.once('drain', done).once('close', done))
+    clearTimeout(late)
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
@@ -49,7 +57,7 @@ export function sendFeed(
       if (error instanceof Problem && error.status < 500) end(error.code)
     })
   }, LIMITS.feedCheckMs)
-  const close = feed.open({ send, end })
+  const close = feed.open({ send, taken, end })
   const stop = () => {
     clearInterval(heartbeat)
     clearInterval(watch)

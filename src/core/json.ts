@@ -1,10 +1,10 @@
-/** Bounds of JSON values that travel through Temporal: bytes and depth, checked before anything is written. */
+/** Bounds of JSON values that travel through Temporal or the stream: bytes and depth, checked before anything is written. */
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
 /**
- * Refuses a value that Temporal would not carry, or nobody could walk. Its bytes are counted as they travel, not as
+ * Refuses a value that nobody would carry, or could walk. Its bytes are counted as they travel, not as
  * they came: `1e20` in a request is 21 digits on.
  * @param name the input field, for the text
  * @throws Problem `validation_failed` for the depth, `body_too_large` for the size

@@ -26,21 +26,35 @@ export const LIMITS = {
   preferWaitSecondsMax: 30,
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
+  /** Of those, what the requests of one tenant may hold at a time. */
+  poolPerTenantMax: 10,
   poolWaitMs: 5_000,
   /** On each connection. */
   preparedStatementsMax: 300,
+  /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
+  rowsBytesMax: 33_554_432,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
   httpCallBytesMax: 1_048_576,
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
+  /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
+  stepInputBytesMax: 2_000_000,
+  callsUnderWayBytesMax: 3_500_000,
+  /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
+  runEventsMax: 48_000,
+  runHistoryBytesMax: 44_040_192,
   runInputBytesMax: 524_288,
   runInputDepthMax: 64,
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
+  /** Of one stream: together 8 MiB at most. */
+  eventsReadAtOnce: 32,
   feedQueueBytesMax: 1_048_576,
+  /** A client that takes nothing for so long while the past is sent to it is too slow. */
+  feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
   /** Most times from memory: keys are remembered for `keyCacheMs`. */
   feedCheckMs: 1_000,
@@ -59,6 +73,7 @@ export const LIMITS = {
   uploadTimeoutMs: 300_000,
   drainMs: 5_000,
   storeSocketsMax: 256,
+  storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
   storeIdleMs: 60_000,
   storageIdentitiesCachedMax: 500,
@@ -84,6 +99,7 @@ export const LIMITS = {
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 1_048_576,
   functionCompileMs: 5_000,
+  functionCompilesAtOnce: 2,
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
   functionTimeoutMs: { default: 10_000, max: 60_000 },

@@ -115,8 +115,7 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
   return (input) => {
     compiled ??= Compile(schema)
     if (compiled.Check(input)) return input as Static<I>
-    const errors = compiled
-      .Errors(input)
+    const errors = errorsOf(compiled, input)
       .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
       .flatMap((error) => inputErrors(error, http))
       .slice(0, LIMITS.faultsShownMax)
@@ -124,6 +123,16 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
       detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
       errors,
     })
+  }
+}
+
+/** Items that must differ are compared to any depth, which the stack has not. */
+function errorsOf(compiled: ReturnType<typeof Compile>, input: unknown): SchemaError[] {
+  try {
+    return compiled.Errors(input)
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause
+    throw new Problem('validation_failed', { detail: 'The input is nested too deeply.', cause })
   }
 }
 

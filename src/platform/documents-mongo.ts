@@ -1,6 +1,6 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
-import type { Collection, MongoClient } from 'mongodb'
+import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../core/limits.ts'
 import type { Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -130,9 +130,7 @@ export class DocumentsHandle {
       { $limit: limit },
     ]
     return this.#ask((documents) =>
-      documents
-        .aggregate<Kept>([...stages, { $project: { k: 0 } }], { maxTimeMS: this.#timeoutMs })
-        .toArray(),
+      bounded(documents.aggregate<Kept>([...stages, { $project: { k: 0 } }], { maxTimeMS: this.#timeoutMs })),
     )
   }
 
@@ -187,6 +185,23 @@ export class DocumentsHandle {
       throw await translate(cause)
     }
   }
+}
+
+/** As with rows of PostgreSQL: a page of the largest documents would be hundreds of megabytes. */
+async function bounded(found: AggregationCursor<Kept>): Promise<Kept[]> {
+  const { BSON } = await import('mongodb')
+  const documents: Kept[] = []
+  let bytes = 0
+  // Leaving the loop closes the cursor.
+  for await (const document of found) {
+    bytes += BSON.calculateObjectSize(document)
+    if (bytes > LIMITS.rowsBytesMax) {
+      const detail = `The answer has more than ${LIMITS.rowsBytesMax} bytes.`
+      throw new Problem('output_too_large', { detail })
+    }
+    documents.push(document)
+  }
+  return documents
 }
 
 /** What a server refused is a fault of ours; anything else of the driver's means that it could not be asked. */

@@ -2,7 +2,7 @@
 
 import { type Feed, type FeedSink, frame } from '../core/feed.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { type Entry, isBefore, type Streams } from './streams.ts'
+import { type Entry, isBefore, START, type Streams } from './streams.ts'
 
 /** CloudEvents 1.0, JSON format. */
 export interface CloudEvent {
@@ -23,6 +23,18 @@ export interface Subscription {
   readonly ownWorkspace: boolean
   /** Id of the last event that the client has seen: what came after it is sent first. */
   readonly after?: string
+}
+
+/** What the listener of a subscription knows: the newest id, and where live events go once the past is sent. */
+interface Heard {
+  newest: string
+  deliver: ((entry: Entry) => void) | undefined
+}
+
+/** How far a subscription has got. */
+interface State {
+  last: string
+  stopped: boolean
 }
 
 export class Events {
@@ -49,34 +61,55 @@ export class Events {
    */
   async subscribe(subscription: Subscription): Promise<Feed> {
     const { tenantId } = this.#ref
-    const pending: Entry[] = []
-    let deliver = (entry: Entry): void => void pending.push(entry)
-    const live = await this.#streams.listen(tenantId, (entry) => deliver(entry))
+    const { topic, after } = subscription
+    const heard: Heard = { newest: START, deliver: undefined }
+    const live = await this.#streams.listen(tenantId, (entry) => {
+      heard.newest = entry.id
+      heard.deliver?.(entry)
+    })
     try {
-      const start = subscription.after ?? live.after
-      const past =
-        subscription.after === undefined
-          ? { entries: [], complete: true }
-          : await this.#streams.between(tenantId, start, live.after)
+      const start = after ?? live.after
+      const complete = after === undefined || (await this.#streams.isComplete(tenantId, after))
+      if (isBefore(heard.newest, live.after)) heard.newest = live.after
       return {
         open: (sink) => {
-          sink.send(
-            `retry: 3000\n${frame({ event: 'ready', data: { topic: subscription.topic, cursor: start } })}`,
-          )
-          if (!past.complete) sink.send(frame({ event: 'gap', data: { after: start } }))
-          let last = start
-          deliver = (entry) => {
-            if (!isBefore(last, entry.id)) return
-            last = entry.id
-            this.#offer(entry, subscription, sink)
+          sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
+          if (!complete) sink.send(frame({ event: 'gap', data: { after: start } }))
+          const state = { last: start, stopped: false }
+          void this.#catchUp(subscription, heard, state, sink).catch(() => sink.end('unavailable'))
+          return () => {
+            state.stopped = true
+            live.stop()
           }
-          for (const entry of [...past.entries, ...pending.splice(0)]) deliver(entry)
-          return live.stop
         },
       }
     } catch (error) {
       live.stop()
       throw error
+    }
+  }
+
+  /**
+   * Sends what is past a few events at a time and no faster than it is taken: a stream may hold gigabytes. What is
+   * published meanwhile is read from the stream as well; when there is nothing more to read, the live ones go on.
+   */
+  async #catchUp(subscription: Subscription, heard: Heard, state: State, sink: FeedSink): Promise<void> {
+    while (isBefore(state.last, heard.newest) && !state.stopped) {
+      const { newest } = heard
+      const entries = await this.#streams.between(this.#ref.tenantId, state.last, newest)
+      // Nothing there: what was heard of has been dropped since.
+      if (entries.length === 0) state.last = newest
+      for (const entry of entries) {
+        if (state.stopped) return
+        state.last = entry.id
+        this.#offer(entry, subscription, sink)
+        await sink.taken()
+      }
+    }
+    heard.deliver = (entry) => {
+      if (!isBefore(state.last, entry.id)) return
+      state.last = entry.id
+      this.#offer(entry, subscription, sink)
     }
   }
 

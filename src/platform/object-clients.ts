@@ -9,6 +9,7 @@ import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { rootOf, storeOf } from './objects.ts'
 import type { Secrets } from './secrets.ts'
+import { Shares } from './shares.ts'
 import type { StorageKey } from './storage-identities.ts'
 
 /** A workspace's key as it is stored. */
@@ -22,6 +23,7 @@ export class ObjectClients {
   readonly #secrets: Secrets
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
+  readonly #shares = new Shares(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
   readonly #entries = new Map<string, { client: S3Client; untilMs: number }>()
 
   constructor(config: Config, secrets: Secrets) {
@@ -58,6 +60,11 @@ export class ObjectClients {
     const client = this.#open(ref, identity)
     this.#remember(name, client)
     return client
+  }
+
+  /** A connection of the tenant's share: a slow reader holds one for as long as it likes. @returns how to give it back */
+  take({ tenantId }: WorkspaceRef): Promise<() => void> {
+    return this.#shares.take(tenantId, 'Too many objects are on their way at once.')
   }
 
   /** After the store has refused the key itself: the next call reads it anew. */

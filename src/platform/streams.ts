@@ -22,7 +22,8 @@ export interface Entry extends Message {
 
 export type Listener = (entry: Entry) => void
 
-const START = '0-0'
+/** Comes before every entry. */
+export const START = '0-0'
 const BLOCK_MS = 5_000
 const RETRY_MS = 500
 
@@ -81,21 +82,18 @@ export class Streams {
     return { after, stop }
   }
 
-  /** Entries after one id up to another, oldest first; `complete` is false where older ones were dropped. */
-  async between(
-    tenantId: TenantId,
-    after: string,
-    upTo: string,
-  ): Promise<{ entries: Entry[]; complete: boolean }> {
-    const key = keyOf(tenantId)
-    const [rows, [oldest] = []] = await this.#ask(() =>
-      Promise.all([
-        this.#redis.xrange(key, `(${after}`, upTo),
-        this.#redis.xrange(key, '-', '+', 'COUNT', 1),
-      ]),
+  /** Entries after one id up to another, oldest first; only the first few, since each may be large. */
+  async between(tenantId: TenantId, after: string, upTo: string): Promise<Entry[]> {
+    const rows = await this.#ask(() =>
+      this.#redis.xrange(keyOf(tenantId), `(${after}`, upTo, 'COUNT', LIMITS.eventsReadAtOnce),
     )
-    const complete = oldest === undefined || !isBefore(after, oldest[0]) || after === START
-    return { entries: rows.map(toEntry), complete }
+    return rows.map(toEntry)
+  }
+
+  /** Whether everything after the id is still there; false where some of it was dropped. */
+  async isComplete(tenantId: TenantId, after: string): Promise<boolean> {
+    const [oldest] = await this.#ask(() => this.#redis.xrange(keyOf(tenantId), '-', '+', 'COUNT', 1))
+    return oldest === undefined || !isBefore(after, oldest[0]) || after === START
   }
 
   async ping(): Promise<void> {
@@ -148,7 +146,8 @@ export class Streams {
     const waiting = [...this.#tenants]
     const keys = waiting.map(([tenantId]) => keyOf(tenantId))
     const places = waiting.map(([, { last }]) => last)
-    const answer = await this.#reader.xread('COUNT', 500, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
+    const count = LIMITS.eventsReadAtOnce
+    const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
     for (const [key, rows] of (answer ?? []) as [string, [string, string[]][]][]) {
       const subscribed = this.#tenants.get(tenantOf(key))
       for (const entry of rows.map(toEntry)) {

@@ -76,10 +76,11 @@ export class WorkspaceObjects {
   /** @returns the object, a range of it, or 304 */
   async get(place: Place, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(place), ...conditionsOf(conditions) }
-    return this.#ask(async (s3): Promise<ByteReply> => {
+    return this.#ask(async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
       const body = got.Body as Readable
+      until(new Promise((done) => body.once('close', done)))
       const status = got.ContentRange === undefined ? 200 : 206
       return { status, headers: headersOf(got), chunks: body, discard: () => body.destroy() }
     })
@@ -120,13 +121,20 @@ export class WorkspaceObjects {
     return { data, next: found.IsTruncated ? found.NextContinuationToken : undefined }
   }
 
-  async #ask<T>(work: (s3: S3Client) => Promise<T>): Promise<T> {
+  /** @param work may go on holding its connection `until` something */
+  async #ask<T>(work: (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>): Promise<T> {
     const s3 = await this.#clients.of(this.#ref, this.#find)
+    const giveBack = await this.#clients.take(this.#ref)
+    let held: Promise<unknown> = Promise.resolve()
     try {
-      return await work(s3)
+      return await work(s3, (end) => {
+        held = end
+      })
     } catch (error) {
       if (keyRefused(error)) this.#clients.forget(this.#ref)
       throw toProblem(error)
+    } finally {
+      void held.then(giveBack)
     }
   }
 }

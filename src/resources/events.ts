@@ -1,6 +1,7 @@
 /** The tenant's event stream: publish and subscribe. */
 
 import Type from 'typebox'
+import { checkJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -36,12 +37,7 @@ export const publishEvent = inWorkspace({
         errors: [{ in: 'body', name: 'topic', pointer: '/topic', detail }],
       })
     }
-    const bytes = Buffer.byteLength(JSON.stringify(data) ?? '')
-    if (bytes > LIMITS.eventBytesMax) {
-      throw new Problem('body_too_large', {
-        detail: `An event holds at most ${LIMITS.eventBytesMax} bytes of data.`,
-      })
-    }
+    checkJson('data', data ?? null, LIMITS.eventBytesMax)
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const { events } = scope
     await events.publish({

@@ -9,8 +9,9 @@ import {
   setCurrentDetails,
   sleep,
   uuid4,
+  workflowInfo,
 } from '@temporalio/workflow'
-import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
+import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { runFlow } from '../../flows-dsl/run.ts'
 import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.ts'
@@ -72,18 +73,29 @@ async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
 }
 
 function effects(recorder: Recorder): Effects {
+  let underWay = 0
   return {
     nowMs,
     record: (event) => recorder.record(event),
     sleep: async (durationMs, step) => {
       describe(step)
+      refuseEndless(step)
       await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary: step.summary })])
     },
     call: async (request) => {
       describe(request.step)
-      if (!isSlow(request)) return call(request)
-      const [, output] = await Promise.all([shown(recorder, 'running'), call(request)])
-      return output
+      refuseEndless(request.step)
+      const bytes = sizeOf(request.arguments)
+      if (bytes > LIMITS.stepInputBytesMax || underWay + bytes > LIMITS.callsUnderWayBytesMax)
+        throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
+      underWay += bytes
+      try {
+        if (!isSlow(request)) return await call(request)
+        const [, output] = await Promise.all([shown(recorder, 'running'), call(request)])
+        return output
+      } finally {
+        underWay -= bytes
+      }
     },
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work) => {
@@ -92,6 +104,14 @@ function effects(recorder: Recorder): Effects {
       return { cancel: () => scope.cancel() }
     },
   }
+}
+
+/** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */
+function refuseEndless({ pointer }: StepRef): void {
+  const { historyLength, historySize } = workflowInfo()
+  if (historyLength <= LIMITS.runEventsMax && historySize <= LIMITS.runHistoryBytesMax) return
+  const detail = 'The run has made too many steps, or carried too much; start another for the rest.'
+  throw new FinalError(ERRORS.runtime, detail, pointer)
 }
 
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */

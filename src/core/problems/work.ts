@@ -15,8 +15,8 @@ export const WORK = {
   },
   output_too_large: {
     status: 413,
-    title: 'The result is too large for a flow',
-    help: 'Ask for less at once.',
+    title: 'The result is too large',
+    help: 'Ask for less at once: a smaller page, a narrower filter.',
   },
   egress_refused: {
     status: 403,

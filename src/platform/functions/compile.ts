@@ -3,6 +3,7 @@
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { LIMITS } from '../../core/limits.ts'
+import { Shares } from '../shares.ts'
 
 /** `line` and `column` count from 1. */
 export interface Fault {
@@ -30,8 +31,27 @@ const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 /** The last statement of an esbuild module is its exports. */
 const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
 
-/** @returns the code with a source map inside, or what is wrong with the source */
-export async function compileFunction(source: string): Promise<Compiled> {
+/** Each holder has one compilation at a time, and all together few: many at once would only be late, and all at fault. */
+const OWN = new Shares(1, LIMITS.functionQueueMs)
+const ALL = new Shares(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
+const BUSY = 'Other functions are being compiled.'
+
+/**
+ * @param holder whose compilation it is
+ * @returns the code with a source map inside, or what is wrong with the source
+ * @throws Problem `overloaded` where it had no turn in time
+ */
+export async function compileFunction(source: string, holder: string): Promise<Compiled> {
+  const leaveOwn = await OWN.take(holder, BUSY)
+  try {
+    const leaveAll = await ALL.take('all', BUSY)
+    return await compiled(source).finally(leaveAll)
+  } finally {
+    leaveOwn()
+  }
+}
+
+async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
   if (died) {
     const [first] = faultsOf(err)

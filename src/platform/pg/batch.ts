@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { type Connection, type Submittable, types } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Sql } from './sql.ts'
 
 export type Row = Record<string, unknown>
@@ -29,7 +30,7 @@ const PREPARED = new WeakMap<Connection, Prepared>()
  * statement holds for the rest and dies with them, at the price of no extra round trip.
  */
 export class Batch implements Submittable {
-  /** Rows per statement, in order. Rejects with the server's error. */
+  /** Rows per statement, in order. Rejects with the server's error, or a Problem where the rows are too much to hold. */
   readonly done: Promise<Row[][]>
   readonly #statements: readonly Sql[]
   readonly #names: readonly string[]
@@ -38,6 +39,7 @@ export class Batch implements Submittable {
   readonly #dropped: string[] = []
   #prepared: Prepared = { columns: new Map(), uncertain: new Set() }
   #at = 0
+  #bytes = 0
   #resolve: (rows: Row[][]) => void = () => {}
   #reject: (error: Error) => void = () => {}
 
@@ -101,7 +103,13 @@ export class Batch implements Submittable {
     this.#prepared.columns.set(this.#names[this.#at] ?? '', columns)
   }
 
+  /** Beyond the bound rows are let go as they come: they are read to their end, since others use the connection next. */
   handleDataRow(message: { fields: (string | null)[] }): void {
+    for (const text of message.fields) this.#bytes += text?.length ?? 0
+    if (this.#bytes > LIMITS.rowsBytesMax) {
+      this.#rows[this.#at] = []
+      return
+    }
     const columns = this.#prepared.columns.get(this.#names[this.#at] ?? '') ?? []
     const row: Row = {}
     for (const [index, column] of columns.entries()) {
@@ -133,9 +141,13 @@ export class Batch implements Submittable {
   }
 
   handleReadyForQuery(): void {
-    this.#resolve(this.#rows)
+    if (this.#bytes > LIMITS.rowsBytesMax) this.#reject(tooMuch())
+    else this.#resolve(this.#rows)
   }
 }
+
+const tooMuch = () =>
+  new Problem('output_too_large', { detail: `The answer has more than ${LIMITS.rowsBytesMax} bytes.` })
 
 const NAMES = new Map<string, string>()
 

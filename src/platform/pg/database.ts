@@ -3,6 +3,7 @@
 import { DatabaseError, Pool } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
 import { type Sql, sql } from './sql.ts'
 
@@ -18,6 +19,7 @@ export interface Mandate {
 
 export class Database {
   readonly #pool: Pool
+  readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
 
   private constructor(pool: Pool) {
     this.#pool = pool
@@ -42,10 +44,21 @@ export class Database {
 
   /**
    * Runs the statements as one transaction in one round trip.
-   * @throws Problem `dependency_unavailable`, `overloaded` or `query_timeout`; the server's own DatabaseError
-   *   for what the caller must judge (unique violations and the like)
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
+   *   DatabaseError for what the caller must judge (unique violations and the like)
    */
   async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+    const { tenant } = mandate
+    // What is asked before a tenant is known, or by an operator, is nobody's share.
+    const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
+    try {
+      return await this.#run(mandate, statements)
+    } finally {
+      giveBack?.()
+    }
+  }
+
+  async #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw unavailable(error)
     })
@@ -92,6 +105,7 @@ const REFUSALS = [
 
 /** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
 function translate(error: unknown): Problem | DatabaseError {
+  if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
@@ -109,9 +123,11 @@ function quotaExceeded(error: DatabaseError): Problem {
   return new Problem('quota_exceeded', { detail, members, cause: error })
 }
 
+const BUSY = 'All database connections are busy.'
+
 function unavailable(cause: unknown): Problem {
   const waited = cause instanceof Error && /timeout exceeded when trying to connect/.test(cause.message)
-  if (waited) return new Problem('overloaded', { detail: 'All database connections are busy.', cause })
+  if (waited) return new Problem('overloaded', { detail: BUSY, cause })
   return new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.', cause })
 }
 

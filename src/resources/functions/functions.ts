@@ -101,7 +101,7 @@ export const createFunction = onStructure({
   },
   run: async (scope, { workspace_id, name, source, config = {} }) => {
     checkConfig(config, '/config/timeout')
-    const compiled = await compileFunction(source)
+    const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
     if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
     const sha256 = createHash('sha256').update(source).digest('hex')
     const change = JSON.stringify(config)
