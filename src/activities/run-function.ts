@@ -4,7 +4,7 @@ import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
 import type { FunctionRunInput, Json } from '../core/work.ts'
-import type { Functions } from '../platform/functions.ts'
+import type { Functions } from '../platform/functions/functions.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { compiledVersion } from '../resources/functions/invoke.ts'
 

@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { Problem } from '../core/problem.ts'
-import type { Credential } from '../platform/auth.ts'
+import type { Credential } from '../platform/identity/auth.ts'
 
 /**
  * Every credential that was presented, the one that counts first: the key, in whichever presentation it comes, then a

@@ -2,7 +2,7 @@
 
 import { mountMcp } from '../mcp/mount.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
-import { openDoorkeeper } from '../platform/doorkeeper.ts'
+import { openDoorkeeper } from '../platform/identity/doorkeeper.ts'
 import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { buildApp } from './app.ts'

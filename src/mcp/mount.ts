@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Problem } from '../core/problem.ts'
-import type { Doorkeeper } from '../platform/doorkeeper.ts'
+import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { bearerOf, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
 import { mountHostedServers } from './hosted.ts'

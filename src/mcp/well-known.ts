@@ -3,7 +3,7 @@
 import type { FastifyInstance } from 'fastify'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../platform/config.ts'
-import type { Doorkeeper } from '../platform/doorkeeper.ts'
+import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 
 const CONFIGURATION = '/auth/.well-known/openid-configuration'

@@ -1,16 +1,16 @@
 /** What the platform lends to scopes. Never handed on. */
 
-import type { KeyRow } from './auth.ts'
-import type { MongoDocuments } from './documents-mongo.ts'
-import type { KeyCache } from './key-cache.ts'
+import type { MongoDocuments } from './documents/mongo.ts'
+import type { Streams } from './events/streams.ts'
+import type { KeyRow } from './identity/auth.ts'
+import type { KeyCache } from './identity/key-cache.ts'
 import type { Log } from './log.ts'
 import type { Memo } from './memo.ts'
-import type { ObjectClients } from './object-clients.ts'
-import type { Objects } from './objects.ts'
+import type { Objects } from './objects/buckets.ts'
+import type { ObjectClients } from './objects/clients.ts'
+import type { StorageIdentities } from './objects/identities.ts'
 import type { Database } from './pg/database.ts'
 import type { Secrets } from './secrets.ts'
-import type { StorageIdentities } from './storage-identities.ts'
-import type { Streams } from './streams.ts'
 import type { Temporal } from './temporal.ts'
 
 export interface Parts {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { Functions } from '../../src/platform/functions/functions.ts'
 import { Log, Reply } from '../../src/platform/functions/reply.ts'
-import { Functions } from '../../src/platform/functions.ts'
 import { eventually } from '../support/tenants.ts'
 
 let dir: string

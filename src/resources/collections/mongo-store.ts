@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { DocumentsHandle, MongoDocument } from '../../platform/documents-mongo.ts'
+import type { DocumentsHandle, MongoDocument } from '../../platform/documents/mongo.ts'
 import type { Fields } from './fields.ts'
 import { compileQuery } from './mongo.ts'
 import { fromStored, keysOf, toStored } from './mongo-form.ts'

@@ -1,7 +1,7 @@
 /** Filter, order and keyset as a MongoDB query over documents as mongo-form.ts keeps them. Pure. */
 
 import type { Json } from '../../core/work.ts'
-import type { MongoFilter, MongoQuery } from '../../platform/documents-mongo.ts'
+import type { MongoFilter, MongoQuery } from '../../platform/documents/mongo.ts'
 import {
   type Comparison,
   type Filter,

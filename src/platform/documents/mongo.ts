@@ -1,10 +1,10 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
-import { LIMITS } from '../core/limits.ts'
-import type { Role } from '../core/policy.ts'
-import { Problem } from '../core/problem.ts'
-import type { WorkspaceRef } from '../core/tenant.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Role } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 
 /** A document as it is kept: `d` its fields, `k` what it is ordered and found by. */
 export interface MongoDocument {

@@ -11,9 +11,9 @@ import {
   type S3ClientConfig,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import type { Config } from './config.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Config } from '../config.ts'
 
 const OWNER_TAG = 'tenon-workspace'
 

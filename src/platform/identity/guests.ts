@@ -1,10 +1,10 @@
 /** Who calls a hosted MCP server: a token for exactly that server becomes a guest of its workspace. */
 
 import { errors } from 'jose'
-import { Problem } from '../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
+import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { Hosted, HostedServers } from './hosted.ts'
 import type { Identity } from './identity.ts'
-import { OPERATOR_CLIENT } from './secrets.ts'
 
 /** A verified caller of one server. Made here and by nobody else. */
 export interface Guest {

@@ -9,12 +9,12 @@ import {
   ListAccessKeysCommand,
   PutUserPolicyCommand,
 } from '@aws-sdk/client-iam'
-import { LIMITS } from '../core/limits.ts'
-import { checkBucket } from '../core/object-key.ts'
-import { Problem } from '../core/problem.ts'
-import type { WorkspaceId } from '../core/tenant.ts'
-import type { Config } from './config.ts'
-import { rootOf, storeOf } from './objects.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { checkBucket } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceId } from '../../core/tenant.ts'
+import type { Config } from '../config.ts'
+import { rootOf, storeOf } from './buckets.ts'
 
 export type StorageAction = 'read' | 'write' | 'list' | 'admin'
 

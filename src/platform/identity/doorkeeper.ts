@@ -1,11 +1,11 @@
 /** Who is there, for the doors that have callers: the issuer, opened when it is first needed, and its verifiers. */
 
+import { type Config, publicUrl } from '../config.ts'
+import type { Parts } from '../parts.ts'
 import { Authenticator } from './auth.ts'
-import { type Config, publicUrl } from './config.ts'
 import { Guests } from './guests.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
-import type { Parts } from './parts.ts'
 
 export interface Doorkeeper {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */

@@ -1,12 +1,12 @@
 /** Runs functions: a few blank processes wait, each call uses one up; how it ended becomes a result or a Problem. */
 
-import { tooDeep } from '../core/json.ts'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import type { Json } from '../core/work.ts'
-import type { GuestError } from './functions/guest.ts'
-import { FunctionProcess, type Job, type Report } from './functions/process.ts'
-import type { Frame } from './functions/reply.ts'
+import { tooDeep } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import type { GuestError } from './guest.ts'
+import { FunctionProcess, type Job, type Report } from './process.ts'
+import type { Frame } from './reply.ts'
 
 export class Functions {
   readonly #deno: string | undefined

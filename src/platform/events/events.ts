@@ -1,7 +1,7 @@
 /** A scope's part of the event stream: what is published carries its workspace, what is heard is its tenant's. */
 
-import { type Feed, type FeedSink, frame } from '../core/feed.ts'
-import type { WorkspaceRef } from '../core/tenant.ts'
+import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Entry, isBefore, START, type Streams } from './streams.ts'
 
 /** CloudEvents 1.0, JSON format. */

@@ -1,11 +1,11 @@
 /** Published MCP servers as the issuer and the wire see them: resource URL ↔ server, and whose a client is. */
 
-import { idPattern } from '../core/ids.ts'
-import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { idPattern } from '../../core/ids.ts'
+import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
+import type { Database } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+import { SystemScope } from '../system.ts'
 import { KeyCache } from './key-cache.ts'
-import type { Database } from './pg/database.ts'
-import { sql } from './pg/sql.ts'
-import { SystemScope } from './system.ts'
 
 /** A server that answers on the wire: published, its workspace and tenant active. */
 export interface Hosted {

@@ -1,6 +1,6 @@
 /** Verified keys, remembered for a few seconds: long enough to save the lookup, short enough for revocation. */
 
-import { LIMITS } from '../core/limits.ts'
+import { LIMITS } from '../../core/limits.ts'
 
 export class KeyCache<T> {
   readonly #entries = new Map<string, { value: T; untilMs: number }>()

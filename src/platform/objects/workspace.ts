@@ -9,13 +9,13 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3'
-import { type ByteReply, type ByteSource, counted, tooLarge } from '../core/bytes.ts'
-import { LIMITS } from '../core/limits.ts'
-import { givenKey, storedKey, storedPrefix } from '../core/object-key.ts'
-import { Problem } from '../core/problem.ts'
-import type { WorkspaceRef } from '../core/tenant.ts'
-import type { ObjectClients, SealedIdentity } from './object-clients.ts'
-import { headerOf, keyRefused, statusOf, toProblem } from './object-errors.ts'
+import { type ByteReply, type ByteSource, counted, tooLarge } from '../../core/bytes.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { ObjectClients, SealedIdentity } from './clients.ts'
+import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
 
 /** Which object. */
 export interface Place {

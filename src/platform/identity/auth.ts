@@ -1,15 +1,15 @@
 /** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
 
 import { errors } from 'jose'
-import type { DataRole, Principal, Role } from '../core/policy.ts'
-import { Problem } from '../core/problem.ts'
-import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../core/tenant.ts'
+import type { DataRole, Principal, Role } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
+import type { Database } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+import { SystemScope } from '../system.ts'
 import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
-import type { Database } from './pg/database.ts'
-import { sql } from './pg/sql.ts'
-import { SystemScope } from './system.ts'
 
 /** What was presented, after the door has settled which of several counts. */
 export type Credential =

@@ -1,7 +1,7 @@
 /** What the object store refuses → problems with S3's own names. */
 
 import { S3ServiceException } from '@aws-sdk/client-s3'
-import { Problem, type ProblemCode } from '../core/problem.ts'
+import { Problem, type ProblemCode } from '../../core/problem.ts'
 
 /** Codes that mean the same here as there. */
 const SAME = [

@@ -10,9 +10,9 @@ import {
   type KoaContextWithOIDC,
   Provider,
 } from 'oidc-provider'
-import { LIMITS } from '../core/limits.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { AgentClient, Hosted, HostedServers } from './hosted.ts'
-import { OPERATOR_CLIENT } from './secrets.ts'
 
 export const ALGORITHM = 'ES256'
 

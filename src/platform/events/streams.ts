@@ -1,9 +1,9 @@
 /** Valkey Streams: one stream per tenant, one reader per process, and the fan-out to whoever subscribed. */
 
 import { Redis } from 'ioredis'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import type { TenantId } from '../core/tenant.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { TenantId } from '../../core/tenant.ts'
 
 /** What is published: what listeners choose by stands beside the text, so that nobody has to parse it. */
 export interface Message {

@@ -3,14 +3,14 @@
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { S3Client } from '@aws-sdk/client-s3'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import type { WorkspaceRef } from '../core/tenant.ts'
-import type { Config } from './config.ts'
-import { rootOf, storeOf } from './objects.ts'
-import type { Secrets } from './secrets.ts'
-import { Shares } from './shares.ts'
-import type { StorageKey } from './storage-identities.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Config } from '../config.ts'
+import type { Secrets } from '../secrets.ts'
+import { Shares } from '../shares.ts'
+import { rootOf, storeOf } from './buckets.ts'
+import type { StorageKey } from './identities.ts'
 
 /** A workspace's key as it is stored. */
 export interface SealedIdentity {

@@ -11,13 +11,13 @@ import {
   type JWTPayload,
   jwtVerify,
 } from 'jose'
-import { type Config, issuerUrl, publicUrl } from './config.ts'
+import { type Config, issuerUrl, publicUrl } from '../config.ts'
+import type { Database } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+import { DERIVED, type Secrets } from '../secrets.ts'
+import { SystemScope } from '../system.ts'
 import type { HostedServers } from './hosted.ts'
 import { ALGORITHM, openProvider } from './issuer.ts'
-import type { Database } from './pg/database.ts'
-import { sql } from './pg/sql.ts'
-import { DERIVED, type Secrets } from './secrets.ts'
-import { SystemScope } from './system.ts'
 
 export interface Claims {
   readonly sub: string
