@@ -39,6 +39,8 @@ export type Compiled =
 
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
+/** Of the lexer: some eight a line. Reading costs about 10 µs each, and whoever reads waits for it. */
+const LEXEMES_MAX = 50_000
 const SYNTAX_FAULTS_MAX = 20
 const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
@@ -102,8 +104,20 @@ class SourceReader {
   #tokens(): CST.Token[] | undefined {
     const parser = new Parser()
     const tokens: CST.Token[] = []
+    let lexemes = 0
     for (const lexeme of new Lexer().lex(this.#source)) {
       tokens.push(...parser.next(lexeme))
+      lexemes += 1
+      if (lexemes > LEXEMES_MAX) {
+        const at = this.#place(parser.offset, '')
+        const hint = 'Long lists belong into the input of a run.'
+        return this.#checker.fault(
+          'source_too_large',
+          at,
+          `The definition has more than ${LEXEMES_MAX} words and signs.`,
+          hint,
+        )
+      }
       if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
       const at = this.#place(parser.offset, '')
       return this.#checker.fault('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)

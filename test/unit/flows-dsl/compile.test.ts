@@ -245,6 +245,14 @@ test.each([
   expect(faultsOf(nest(65))).toEqual([expect.stringContaining('nesting_too_deep')])
 })
 
+test('a definition has a bound of words and signs, since whoever reads it waits for it', () => {
+  const tasks = (count: number) => Array.from({ length: count }, (_, n) => `- t${n}: { set: { a: 1 } }`)
+  expect(faultsOf(`${HEAD}do:\n${tasks(1_500).join('\n')}`)).toEqual([])
+  expect(faultsOf(`${HEAD}do:\n${tasks(4_000).join('\n')}`)).toEqual([
+    expect.stringMatching(/^source_too_large \d+:\d+ /),
+  ])
+})
+
 describe('bombs answer with a fault', () => {
   const laughs = Array.from(
     { length: 20 },
