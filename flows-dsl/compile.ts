@@ -97,10 +97,7 @@ class SourceReader {
     return root && compileDefinition(root, this.#checker)
   }
 
-  /**
-   * The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over
-   * them.
-   */
+  /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
   #tokens(): CST.Token[] | undefined {
     const parser = new Parser()
     const tokens: CST.Token[] = []
@@ -109,14 +106,8 @@ class SourceReader {
       tokens.push(...parser.next(lexeme))
       lexemes += 1
       if (lexemes > LEXEMES_MAX) {
-        const at = this.#place(parser.offset, '')
-        const hint = 'Long lists belong into the input of a run.'
-        return this.#checker.fault(
-          'source_too_large',
-          at,
-          `The definition has more than ${LEXEMES_MAX} words and signs.`,
-          hint,
-        )
+        const message = `The definition has more than ${LEXEMES_MAX} words and signs; long lists belong into its input.`
+        return this.#checker.fault('source_too_large', this.#place(parser.offset, ''), message)
       }
       if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
       const at = this.#place(parser.offset, '')
@@ -228,10 +219,7 @@ class SourceReader {
     return { kind: 'refused', ...place }
   }
 
-  /**
-   * Exact where the source holds the value letter by letter, which quotes with escapes and folded texts do
-   * not.
-   */
+  /** Exact where the source holds the value letter by letter, which escapes and folded texts do not. */
   #within(node: Node | null, value: string, offset: number, place: Place): Place {
     if (!node?.range) return place
     const start = this.#source.slice(node.range[0], node.range[1]).indexOf(value)
