@@ -24,15 +24,11 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
 }
 
 /** Whether a value is nested deeper than a run takes. */
-export function tooDeep(value: unknown): boolean {
-  return depthOf(value, LIMITS.runInputDepthMax) > LIMITS.runInputDepthMax
-}
+export const tooDeep = (value: unknown): boolean => deeper(value, LIMITS.runInputDepthMax)
 
-/** Depth of a value, counted no further than one below the limit. */
-function depthOf(value: unknown, limit: number): number {
-  if (typeof value !== 'object' || value === null) return 0
-  if (limit === 0) return 1
-  let deepest = 0
-  for (const member of Object.values(value)) deepest = Math.max(deepest, depthOf(member, limit - 1))
-  return 1 + deepest
+/** Whether a value is nested deeper than `limit`; the walk itself goes no deeper than that. */
+export function deeper(value: unknown, limit: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (limit === 0) return true
+  return Object.values(value).some((member) => deeper(member, limit - 1))
 }

@@ -2,7 +2,7 @@
 
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { deeper } from '../core/depth.ts'
+import { deeper } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../platform/config.ts'

@@ -1,7 +1,7 @@
 /** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
 
 import { runWithJson } from '../../core/bytes.ts'
-import { deeper } from '../../core/depth.ts'
+import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
