@@ -6,8 +6,8 @@ import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { keyHash, makeKey } from '../platform/identity/keys.ts'
 import { sql } from '../platform/pg/sql.ts'
-import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
+import { notActive } from './workspaces.ts'
 
 const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
 
@@ -70,16 +70,10 @@ export const createApiKey = onStructure({
         ${scope.actor.subject}, ${input.expires_at ?? null}
       from workspaces where id = ${input.workspace_id} and state = 'active'
       returning ${COLUMNS}`)
-    if (made === undefined) throw await whyNot(scope, input.workspace_id)
+    if (made === undefined) throw await notActive(scope, input.workspace_id)
     return { ...made, key }
   },
 })
-
-async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
-  if (row === undefined) return notFound('workspace')
-  return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
-}
 
 export const getApiKey = onStructure({
   name: 'api_key.get',

@@ -77,6 +77,13 @@ export const createWorkspace = onStructure({
   },
 })
 
+/** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
+export async function notActive(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
+  if (row === undefined) return notFound('workspace')
+  return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
+}
+
 async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
   const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
   if (tenant === undefined) throw notFound('tenant')

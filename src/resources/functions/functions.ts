@@ -10,8 +10,8 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { compileFunction, type Fault } from '../../platform/functions/compile.ts'
 import { violated } from '../../platform/pg/database.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
-import type { AdminScope } from '../../platform/scope.ts'
 import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
+import { notActive } from '../workspaces.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
 
@@ -122,7 +122,7 @@ export const createFunction = onStructure({
         from deployed returning sha256
       )
       select ${COLUMNS} from deployed f, v`)
-    if (deployed === undefined) throw await whyNot(scope, workspace_id)
+    if (deployed === undefined) throw await notActive(scope, workspace_id)
     return deployed
   },
 })
@@ -133,12 +133,6 @@ function functionInvalid(faults: readonly Fault[]): Problem {
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
   const detail = first && `${first.line}:${first.column} ${first.message}${more}`
   return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
-}
-
-async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
-  if (row === undefined) return notFound('workspace')
-  return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
 }
 
 export const getFunction = onStructure({
