@@ -1,6 +1,7 @@
 /** The HTTP application: every operation as a route, plus health, documentation and the issuer. */
 
 import Fastify, {
+  errorCodes,
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
@@ -103,8 +104,7 @@ function parsers(app: FastifyInstance): void {
   // Clients name a type where there is nothing: what is empty is of no type.
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
     if (body === '') return done(null, undefined)
-    const detail = 'Send application/json, or one of the types that /docs lists here.'
-    done(new Problem('media_type_unsupported', { detail }))
+    done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
   })
   const texts = new Set(OPERATIONS.flatMap((operation) => Object.keys(operation.http.texts ?? {})))
   app.addContentTypeParser([...texts], { parseAs: 'string' }, (_request, body, done) => done(null, body))
