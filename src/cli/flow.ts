@@ -1,10 +1,9 @@
 /** `tenon flow validate|publish|run|watch`. */
 
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
-import { need, operatorClient, readSettings } from './settings.ts'
+import { callerPath, need, operatorClient, readSettings } from './settings.ts'
 import { jsonOf, verb, WORKSPACE } from './verb.ts'
 
 interface Fault {
@@ -53,7 +52,7 @@ async function place(workspace: string | undefined): Promise<Place> {
   return { client: await operatorClient(settings), base: `/v1/flows/workspaces/${ws}` }
 }
 
-const read = (file: string) => readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
+const read = (file: string) => readFile(callerPath(file), 'utf8')
 
 /** Prints every fault as `file:line:column`, with the line it stands in. @returns the exit code */
 async function validate(file: string, options: { workspace?: string }): Promise<number> {

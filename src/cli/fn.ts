@@ -1,10 +1,10 @@
 /** `tenon fn deploy|invoke`. */
 
 import { readFile } from 'node:fs/promises'
-import { basename, resolve } from 'node:path'
+import { basename } from 'node:path'
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
-import { need, operatorClient, readSettings, serviceClient } from './settings.ts'
+import { callerPath, need, operatorClient, readSettings, serviceClient } from './settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Deployed {
@@ -25,7 +25,7 @@ async function deploy(file: string, options: { name?: string; workspace?: string
   const settings = await readSettings()
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const name = options.name ?? basename(file).replace(/\.[a-z]+$/i, '')
-  const source = await readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
+  const source = await readFile(callerPath(file), 'utf8')
   try {
     const client = await operatorClient(settings)
     const made = await client.post<Deployed>('/v1/functions', { workspace_id, name, source })

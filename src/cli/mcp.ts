@@ -1,10 +1,9 @@
 /** `tenon mcp publish|call|token`: a hosted MCP server from the terminal, and what an agent needs to use it. */
 
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
-import { need, operatorClient, readSettings, type Settings } from './settings.ts'
+import { callerPath, need, operatorClient, readSettings, type Settings } from './settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Server {
@@ -64,7 +63,7 @@ async function chosen(client: ApiClient, path: string, { writes = false }: Publi
 }
 
 async function file(name: string): Promise<unknown> {
-  const text = await readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', name), 'utf8')
+  const text = await readFile(callerPath(name), 'utf8')
   return (JSON.parse(text) as { tools?: unknown }).tools
 }
 

@@ -1,21 +1,18 @@
 /** `tenon object put|get`: files to objects and back, as streams. */
 
 import { createWriteStream, openAsBlob } from 'node:fs'
-import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
-import { need, readSettings } from './settings.ts'
+import { callerPath, need, readSettings } from './settings.ts'
 import { printJson, verb } from './verb.ts'
-
-const at = (file: string) => resolve(process.env['TENON_CALLER_CWD'] ?? '.', file)
 
 /** Sends a file; prints what was stored as JSON. */
 async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
   // A blob of a file is read while it is sent, and its length is known.
-  const body = await openAsBlob(at(file))
+  const body = await openAsBlob(callerPath(file))
   const headers = { 'content-type': options.type ?? 'application/octet-stream' }
   const response = await send(to, { method: 'PUT', headers, body })
   return printJson(await response.json())
@@ -26,7 +23,7 @@ async function getObject(from: string, file: string | undefined): Promise<number
   const { body } = await send(from, { method: 'GET' })
   const source = Readable.fromWeb(body as ReadableStream)
   if (file === undefined) await pipeline(source, process.stdout, { end: false })
-  else await pipeline(source, createWriteStream(at(file)))
+  else await pipeline(source, createWriteStream(callerPath(file)))
   return 0
 }
 

@@ -1,9 +1,8 @@
 /** `tenon schema apply`. */
 
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { need, operatorClient, readSettings } from './settings.ts'
+import { callerPath, need, operatorClient, readSettings } from './settings.ts'
 import { verb, WORKSPACE } from './verb.ts'
 
 /** What a file says: the body of `POST /v1/schemas`, but for the workspace, which is the caller's. */
@@ -36,7 +35,7 @@ async function apply(file: string, options: { workspace?: string }): Promise<num
 }
 
 async function readSchemas(file: string): Promise<SchemaFile[]> {
-  const text = await readFile(resolve(process.env['TENON_CALLER_CWD'] ?? '.', file), 'utf8')
+  const text = await readFile(callerPath(file), 'utf8')
   try {
     return [JSON.parse(text)].flat() as SchemaFile[]
   } catch (error) {

@@ -1,6 +1,7 @@
 /** What the CLI knows of its surroundings: the environment, then `.env.local` of the project. */
 
 import { readFile, rename, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { ApiClient, fetchToken } from './client.ts'
 
 export type Settings = Readonly<Record<string, string | undefined>>
@@ -42,6 +43,9 @@ export async function operatorToken(settings: Settings): Promise<string> {
   const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
   return fetchToken(need(settings, 'TENON_URL'), id, secret)
 }
+
+/** A file that the caller names, from where the caller stands. */
+export const callerPath = (file: string): string => resolve(process.env['TENON_CALLER_CWD'] ?? '.', file)
 
 /** A client with the operator's rights. */
 export async function operatorClient(settings: Settings): Promise<ApiClient> {
