@@ -17,7 +17,7 @@ export type Compiled =
   | { readonly faults: readonly Fault[] }
 
 /**
- * Never `--bundle`: without it esbuild opens no file. With it, and whatever is external, `import('./etc/' + x)` becomes a
+ * Never `--bundle`: without it esbuild opens no file. With it, and whatever is external, `import('./etc' + x)` becomes a
  * list of the host's files, and a `sourceMappingURL` is read. Every import stays one, for the sandbox to judge.
  */
 const ARGUMENTS = [

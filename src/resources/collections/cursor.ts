@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { type Filter, isIndex, type OrderKey, type Path } from './filter.ts'
+import { type Filter, isIndex, type OrderKey, type Path } from './grammar/filter.ts'
 import type { Stored } from './store.ts'
 
 const PURPOSE = 'cursor'

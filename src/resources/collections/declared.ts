@@ -8,7 +8,7 @@ import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import { type Fault, faultsOf } from '../schemas/validate.ts'
 import { type Content, checkFields, type Fields } from './fields.ts'
-import { type Filter, type Literal, pathText, type Test } from './filter.ts'
+import { type Filter, type Literal, pathText, type Test } from './grammar/filter.ts'
 import type { Collection, Store, Stored, Updated } from './store.ts'
 
 /** The store, with the rules of the collection's declaration before it. */

@@ -7,12 +7,12 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { READERS, WRITERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { readBodyFilter, readSort } from './body.ts'
 import { CollectionName, checkFields, Document, Fields, Shown, toDocument } from './fields.ts'
+import { readBodyFilter, readSort } from './grammar/body.ts'
+import { readSelection } from './grammar/select.ts'
+import { readFilters, readOrder } from './grammar/url.ts'
 import { pageOf } from './page.ts'
-import { readSelection } from './select.ts'
 import { storeOf } from './stores.ts'
-import { readFilters, readOrder } from './url.ts'
 
 const etag = (document: { _version: number }) => `"v${document._version}"`
 

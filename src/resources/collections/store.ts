@@ -4,7 +4,7 @@ import type { Json } from '../../core/work.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
-import type { Filter, OrderKey } from './filter.ts'
+import type { Filter, OrderKey } from './grammar/filter.ts'
 
 /** What is known of a collection before any of its documents is touched. */
 export interface Collection {

@@ -5,10 +5,10 @@ import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
 import { declaredStore } from './declared.ts'
-import { jsonbStore } from './jsonb.ts'
-import { mongoStore } from './mongo-store.ts'
+import { mongoStore } from './mongo/store.ts'
+import { jsonbStore } from './postgres/jsonb.ts'
+import { tableStore } from './postgres/table.ts'
 import type { Collection, Store } from './store.ts'
-import { tableStore } from './table.ts'
 
 export interface Place {
   readonly store: Store

@@ -1,7 +1,7 @@
 /** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
 
-import { LIMITS } from '../../core/limits.ts'
-import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 
 /** Where a piece of a query came from, and which problem its faults are. */

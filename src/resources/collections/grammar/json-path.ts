@@ -1,6 +1,6 @@
 /** `json_path_eq`: a path of RFC 9535's simplest steps below a field, and what it should be equal to. */
 
-import { LIMITS } from '../../core/limits.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import type { Step, Test } from './filter.ts'
 import { checkText, readLiteral, refusal, type Source } from './text.ts'
 

@@ -1,12 +1,12 @@
 /** The store of undeclared collections over the MongoDB wire protocol, where one is configured. */
 
-import { LIMITS } from '../../core/limits.ts'
-import { Problem } from '../../core/problem.ts'
-import type { DocumentsHandle, MongoDocument } from '../../platform/documents/mongo.ts'
-import type { Fields } from './fields.ts'
-import { compileQuery } from './mongo.ts'
-import { fromStored, keysOf, toStored } from './mongo-form.ts'
-import type { Collection, Store, Stored, Updated } from './store.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { DocumentsHandle, MongoDocument } from '../../../platform/documents/mongo.ts'
+import type { Fields } from '../fields.ts'
+import type { Collection, Store, Stored, Updated } from '../store.ts'
+import { compileQuery } from './compile.ts'
+import { fromStored, keysOf, toStored } from './form.ts'
 
 /** Writers of one document at once, of which one gets through at each turn. */
 const TURNS_MAX = 50

@@ -1,7 +1,7 @@
 /** Filter, order and keyset as SQL over columns that the store names. Every value is bound. */
 
-import type { Json } from '../../core/work.ts'
-import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import {
   type Comparison,
   type Filter,
@@ -12,8 +12,8 @@ import {
   type Pattern,
   type Step,
   type Test,
-} from './filter.ts'
-import { mismatch, type Scalar, type ScalarType, toType } from './typed.ts'
+} from '../grammar/filter.ts'
+import { mismatch, type Scalar, type ScalarType, toType } from '../grammar/typed.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
 type ColumnType = 'jsonb' | ScalarType

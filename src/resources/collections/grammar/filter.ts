@@ -1,6 +1,6 @@
 /** What a query asks for, as a tree: every grammar is parsed to it, every store compiles it. */
 
-import type { Json } from '../../core/work.ts'
+import type { Json } from '../../../core/work.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]

@@ -1,10 +1,10 @@
 /** How a JSON document is kept in MongoDB: names and nested arrays made storable, and its keys for finding. */
 
 import { createHash } from 'node:crypto'
-import { LIMITS } from '../../core/limits.ts'
-import type { Json } from '../../core/work.ts'
-import type { Fields } from './fields.ts'
-import { isIndex } from './filter.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Json } from '../../../core/work.ts'
+import type { Fields } from '../fields.ts'
+import { isIndex } from '../grammar/filter.ts'
 
 /**
  * An array is kept as the only member of an object: MongoDB looks into the elements of an array on its own, and so

@@ -1,14 +1,14 @@
 /** The store of relational collections in PostgreSQL: a table each, a column for each declared scalar property. */
 
-import { Problem } from '../../core/problem.ts'
-import { commas, Sql, sql } from '../../platform/pg/sql.ts'
-import type { TableColumn as DeclaredColumn } from '../schemas/columns.ts'
-import type { Declaration } from '../schemas/declarations.ts'
-import type { Fields } from './fields.ts'
-import type { Path } from './filter.ts'
+import { Problem } from '../../../core/problem.ts'
+import { commas, Sql, sql } from '../../../platform/pg/sql.ts'
+import type { TableColumn as DeclaredColumn } from '../../schemas/columns.ts'
+import type { Declaration } from '../../schemas/declarations.ts'
+import type { Fields } from '../fields.ts'
+import type { Path } from '../grammar/filter.ts'
+import type { Collection, Store, Stored } from '../store.ts'
+import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './compile.ts'
 import { OURS } from './jsonb.ts'
-import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './sql.ts'
-import type { Collection, Store, Stored } from './store.ts'
 
 interface TableColumn extends DeclaredColumn {
   readonly sql: Sql

@@ -1,7 +1,7 @@
 /** Literals against typed columns: of what a literal may mean, the value of the column's type. */
 
-import { Problem } from '../../core/problem.ts'
-import type { Json } from '../../core/work.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
 import { type Literal, type Path, pathText } from './filter.ts'
 
 export type ScalarType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'

@@ -1,11 +1,11 @@
 /** The store of undeclared collections in PostgreSQL: one table, the fields in one jsonb column. */
 
-import { LIMITS } from '../../core/limits.ts'
-import { Problem } from '../../core/problem.ts'
-import { sql } from '../../platform/pg/sql.ts'
-import type { Path } from './filter.ts'
-import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './sql.ts'
-import type { Store, Stored } from './store.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../platform/pg/sql.ts'
+import type { Path } from '../grammar/filter.ts'
+import type { Store, Stored } from '../store.ts'
+import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './compile.ts'
 
 const COLUMNS = sql`id, data as fields, version, created_at, updated_at`
 

@@ -1,8 +1,8 @@
 /** The list grammar of the URL (interface.md §4): `field=operator.value` pairs, `order` and `select`. */
 
-import { nearest } from '../../../flows-dsl/faults.ts'
-import { LIMITS } from '../../core/limits.ts'
-import { Problem } from '../../core/problem.ts'
+import { nearest } from '../../../../flows-dsl/faults.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { Filter, Literal, OrderKey, Path, Test } from './filter.ts'
 import { readPathTest } from './json-path.ts'
 import { readPattern } from './pattern.ts'

@@ -1,6 +1,6 @@
 /** Which fields of a document are shown. `id` always is. */
 
-import { LIMITS } from '../../core/limits.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { commaParts, readPath, refusal, type Source } from './text.ts'
 
 /** A tree of names; an empty one stands for all that is below. */

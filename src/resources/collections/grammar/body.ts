@@ -1,8 +1,8 @@
 /** The structured query: `filter` and `sort` as JSON, exactly typed by it. */
 
-import { nearest } from '../../../flows-dsl/faults.ts'
-import { LIMITS } from '../../core/limits.ts'
-import type { Json } from '../../core/work.ts'
+import { nearest } from '../../../../flows-dsl/faults.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Json } from '../../../core/work.ts'
 import type { Comparison, Filter, Literal, OrderKey, Path, Test } from './filter.ts'
 import { readSteps } from './json-path.ts'
 import { readPattern } from './pattern.ts'

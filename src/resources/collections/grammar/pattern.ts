@@ -1,6 +1,6 @@
 /** Patterns of `like` and `ilike`: `%` or `*` any run, `_` one character, `\` takes the next as it is. */
 
-import { LIMITS } from '../../core/limits.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import type { Pattern, PatternPart } from './filter.ts'
 import { checkText, refusal, type Source } from './text.ts'
 

@@ -1,7 +1,7 @@
 /** Filter, order and keyset as a MongoDB query over documents as mongo-form.ts keeps them. Pure. */
 
-import type { Json } from '../../core/work.ts'
-import type { MongoFilter, MongoQuery } from '../../platform/documents/mongo.ts'
+import type { Json } from '../../../core/work.ts'
+import type { MongoFilter, MongoQuery } from '../../../platform/documents/mongo.ts'
 import {
   type Comparison,
   type Filter,
@@ -12,10 +12,10 @@ import {
   type Pattern,
   type Step,
   type Test,
-} from './filter.ts'
-import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './mongo-form.ts'
-import type { Query } from './store.ts'
-import { mismatch, type ScalarType, toType } from './typed.ts'
+} from '../grammar/filter.ts'
+import { mismatch, type ScalarType, toType } from '../grammar/typed.ts'
+import type { Query } from '../store.ts'
+import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './form.ts'
 
 /** Our own fields, with the type of each. */
 const OURS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
