@@ -138,9 +138,9 @@ export function violated(error: unknown): string | undefined {
 }
 
 /** Refusals that our own triggers raise, and a table that went with its declaration. */
-const RAISED: Readonly<Record<string, 'has_documents' | 'is_relational' | 'no_table'>> = {
+const RAISED: Readonly<Record<string, 'has_documents' | 'is_declared' | 'no_table'>> = {
   TN001: 'has_documents',
-  TN002: 'is_relational',
+  TN002: 'is_declared',
   '42P01': 'no_table',
 }
 

@@ -23,11 +23,12 @@ export async function storeOf(_scope: WorkspaceScope, name: string): Promise<Pla
 async function placeOf(scope: WorkspaceScope, name: string): Promise<Place> {
   const declared = await declarationOf(scope, name)
   if (declared === undefined) return { store: documentStore(scope), collection: { name } }
-  const inner = declared.store === 'relational' ? tableStore : documentStore(scope)
+  const elsewhere = declared.store === 'document' ? scope.documents : undefined
+  const inner = elsewhere === undefined ? tableStore : mongoStore(elsewhere)
   return { store: declaredStore(inner, declared), collection: { name, declared } }
 }
 
-/** Of collections that nobody declared, and of those declared for it. */
+/** Of collections that nobody declared. */
 const documentStore = ({ documents }: WorkspaceScope): Store =>
   documents === undefined ? jsonbStore : mongoStore(documents)
 
@@ -53,7 +54,7 @@ async function within<T>(scope: WorkspaceScope, name: string, work: (at: Place) 
     return await work(await permitted(scope, name))
   } catch (error) {
     const why = refusal(error)
-    if (why !== 'is_relational' && why !== 'no_table') throw error
+    if (why !== 'is_declared' && why !== 'no_table') throw error
     forgetDeclaration(scope, name)
     return work(await permitted(scope, name))
   }
@@ -62,6 +63,6 @@ async function within<T>(scope: WorkspaceScope, name: string, work: (at: Place) 
 /** The policies say the same; here it gets a reason. */
 async function permitted(scope: WorkspaceScope, name: string): Promise<Place> {
   const place = await placeOf(scope, name)
-  if (scope.actor.role !== 'anon' || place.collection.declared?.anonReads !== false) return place
+  if (scope.actor.role !== 'anon' || place.collection.declared?.anon.read !== false) return place
   throw new Problem('forbidden', { detail: `Anon keys may not read the collection ${name}.` })
 }

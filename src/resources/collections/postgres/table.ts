@@ -41,7 +41,7 @@ function describe(declared: Declaration): Table {
     ...columns.map((column) => column.sql),
     sql`extra, version, created_at, updated_at`,
   ])
-  const name = sql`tenon_data.${Sql.identifier(declared.id)}`
+  const name = sql`tenon_data.${Sql.identifier(declared.relation)}`
   return { name, columns, row, resolve: resolver(columns, declared.mode === 'enforce') }
 }
 
