@@ -52,7 +52,8 @@ export const LIMITS = {
   eventsKeptPerTenant: 100_000,
   /** Each is as large as its document at most. */
   changesKeptPerWorkspace: 10_000,
-  /** What the relay passes on at a time; one more document may come on top. */
+  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
+  relayTenantsMax: 50,
   relayChangesMax: 500,
   relayBytesMax: 4_194_304,
   /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */

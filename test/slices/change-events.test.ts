@@ -107,6 +107,24 @@ test('versions of a document keep their order, and a transaction that lasts hold
   await Promise.all([late, lasting, other].map((client) => client.end()))
 })
 
+test('what is done through the API is heard, and what changes nothing is not', async () => {
+  const room = await aRoom()
+  const heard = await hear(room.service, 'topic=collections.tasks.*')
+  const path = '/v1/collections/tasks/documents'
+  const made = await call('POST', path, { as: room.service, body: { title: 'a', done: false } })
+  const one = `${path}/${made.body.id}`
+  const headers = { 'if-match': '"v9"' }
+  expect((await call('PUT', one, { as: room.service, body: { done: true }, headers })).status).toBe(412)
+  expect((await call('PUT', one, { as: room.service, body: { done: true } })).status).toBe(200)
+  expect((await call('DELETE', one, { as: room.service })).status).toBe(200)
+  const { body: updated } = { body: (await heardAtLeast(heard, 3))[1]?.data.data }
+  expect(messages(heard).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
+    ['created', 'updated', 'deleted'].map((verb) => [verb, made.body.id]),
+  )
+  expect(messages(heard)[0]?.data.data).toMatchObject({ version: 1, document: { title: 'a', done: false } })
+  expect(updated).toMatchObject({ version: 2, document: { done: true } })
+})
+
 test('what is rolled back is never heard', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')
@@ -166,6 +184,40 @@ test('of several relays one is at work: nothing comes twice', async () => {
   await Promise.all(relays.map((relay) => relay.close()))
   await Promise.all(databases.map((database) => database.close()))
   expect(messages(heard).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
+})
+
+test('a flood of one tenant holds up no other', async () => {
+  const [loud, quiet] = await Promise.all([aRoom(), aRoom()])
+  const heard = await hear(quiet.service, 'topic=collections.*')
+  const client = await transaction(loud)
+  await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
+    select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, 30000)`)
+  await client.query('commit')
+  await client.end()
+  await change(quiet, [{ collection: 'a', document: {} }])
+  await heardAtLeast(heard, 1)
+  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [loud.tenantId])
+  expect(left.length).toBeGreaterThan(10_000)
+  await isPassedOn(loud)
+}, 60_000)
+
+test('more tenants than take part at once all have their turn, in order', async () => {
+  const room = await aRoom()
+  const heard = await hear(room.service, 'topic=collections.*')
+  // Tenants that nobody made: before and behind the one that listens.
+  const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
+  await asSuperuser(
+    `insert into tenon.outbox (tenant_id, workspace_id, collection, verb, document_id, version, document)
+     select tenant, 'ws_x', 'c', 'created', gen_random_uuid(), 1, '{}' from unnest($1::text[]) tenant, generate_series(1, 40)`,
+    [tenants],
+  )
+  const mine = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
+  await change(room, mine)
+  expect((await heardAtLeast(heard, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
+  await eventually(async () => {
+    const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])
+    return left.length === 0 ? true : undefined
+  })
 })
 
 test('changes are no events of the tenant, and events no changes', async () => {

@@ -1,4 +1,4 @@
-/** Changes of documents that wait to be passed on: taken in the order in which they were made, gone when that is done. */
+/** Changes of documents that wait to be passed on: taken tenant by tenant in the order in which they were made, gone when that is done. */
 
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -30,6 +30,7 @@ interface Row {
   readonly at: string
   readonly event_id: string
   readonly anon_reads: boolean
+  readonly more_behind: string | null
 }
 
 /** An arbitrary number of ours. Who has it is the one process that passes changes on. */
@@ -37,6 +38,8 @@ const LOCK = 7_302_517
 
 export class Outbox {
   readonly #system: SystemScope
+  /** Where more tenants have changes than take part at once: the last one that did. */
+  #after = ''
 
   /** @param system of a session, which holds the lock */
   constructor(system: SystemScope) {
@@ -49,11 +52,15 @@ export class Outbox {
     return row?.ours === true
   }
 
-  /** The oldest changes, once those before them are passed on. Empty where there is none. */
+  /** The next changes, once those before them are passed on. Empty where there is none. */
   async next(passedOn: readonly Taken[]): Promise<Taken[]> {
-    const statements = passedOn.length === 0 ? [OLDEST] : [forget(passedOn), OLDEST]
-    const rows = (await this.#system.batch(...statements)).at(-1) ?? []
-    return (rows as unknown as Row[]).map(toTaken)
+    const after = this.#after
+    const oldest = inTurns(after)
+    const statements = passedOn.length === 0 ? [oldest] : [forget(passedOn), oldest]
+    const rows = ((await this.#system.batch(...statements)).at(-1) ?? []) as unknown as Row[]
+    this.#after = rows[0]?.more_behind ?? ''
+    // Behind the last tenant comes the first one.
+    return rows.length === 0 && after !== '' ? this.next([]) : rows.map(toTaken)
   }
 
   async forget(passedOn: readonly Taken[]): Promise<void> {
@@ -67,17 +74,28 @@ const forget = (passedOn: readonly Taken[]): Sql => {
   return sql`delete from outbox where seq in (select value::bigint from jsonb_array_elements_text(${numbers}::jsonb))`
 }
 
-/** One after the other, so that no more documents are unpacked than fit. */
-const OLDEST = sql`
-  with recursive oldest as (
-    (select o.*, 1 as n, octet_length(coalesce(document::text, ''))::bigint as bytes from outbox o order by seq limit 1)
+/**
+ * The oldest changes of each tenant in turn: the first of all, the second of all, and so on, as many as fit. A tenant's
+ * own stay in order. Tenants are looked up one after the other in the index, those behind `after`.
+ */
+const inTurns = (after: string): Sql => sql`
+  with recursive tenants as (
+    (select tenant_id, 1 as n from outbox where tenant_id > ${after} order by tenant_id limit 1)
     union all
-    select o.*, n + 1, bytes + octet_length(coalesce(o.document::text, '')) from oldest before cross join lateral (
-      select * from outbox where seq > before.seq order by seq limit 1) o
-    where n < ${LIMITS.relayChangesMax} and bytes < ${LIMITS.relayBytesMax}
+    select next.tenant_id, n + 1 from tenants t cross join lateral (
+      select tenant_id from outbox where tenant_id > t.tenant_id order by tenant_id limit 1) next
+    where n < ${LIMITS.relayTenantsMax}
+  ), ranked as (
+    select o.*, row_number() over (partition by o.tenant_id order by o.seq) as turn
+    from tenants cross join lateral (select * from outbox o where o.tenant_id = tenants.tenant_id
+      order by o.tenant_id, o.seq limit ${LIMITS.relayChangesMax}) o
+  ), placed as (
+    select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
+    from ranked
   )
-  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, event_id, anon_reads
-  from oldest order by seq`
+  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, event_id, anon_reads,
+    (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
+  from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toTaken(row: Row): Taken {
   const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at } = row

@@ -84,12 +84,14 @@ export class Database implements Batches {
 
   /**
    * A connection kept out of the pool. The server ends one that asks nothing for `sessionIdleMs`: its process hangs or
-   * its machine is gone, and another one waits for the lock.
+   * its machine is gone, and another one waits for the lock. It asks the same all day, under plans that may be made
+   * while a table is empty and must do when it has a million rows.
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<Session> {
     const client = await this.#connect()
-    await client.query(`set idle_session_timeout = ${LIMITS.sessionIdleMs}`).catch((error: unknown) => {
+    const settings = `set idle_session_timeout = ${LIMITS.sessionIdleMs}; set enable_seqscan = off`
+    await client.query(settings).catch((error: unknown) => {
       client.release(true)
       throw translate(error)
     })
