@@ -1,10 +1,11 @@
-/** Changes written by hand, as a store writes them: with the rights of a service key, in its workspace. */
+/** Changes written by hand, as a store writes them, with the rights of a service key; and what was told of changes. */
 
 import { randomUUID } from 'node:crypto'
 import { Client } from 'pg'
 import { inject } from 'vitest'
+import { type Heard, hear, messages } from './hear.ts'
 import type { Running } from './start.ts'
-import type { Room } from './tenants.ts'
+import { eventually, type Room } from './tenants.ts'
 
 export interface Change {
   readonly collection: string
@@ -52,4 +53,19 @@ export async function change(room: Room, changes: readonly Change[], at?: Runnin
   } finally {
     await client.end()
   }
+}
+
+const MARKS = new Set<string>()
+
+/** All that was ever told of a collection: what had been changed when this was called. */
+// biome-ignore lint/suspicious/noExplicitAny: tests look into events of every shape
+export async function told(room: Room, collection: string): Promise<any[]> {
+  const mark = randomUUID()
+  MARKS.add(mark)
+  await change(room, [{ collection, id: mark, document: {} }])
+  const heard = await hear(room.service, `topic=collections.${collection}.*`, { 'last-event-id': '0-0' })
+  const isMark = ({ data }: Heard) => data.data.id === mark
+  await eventually(async () => messages(heard).find(isMark))
+  const before = messages(heard).slice(0, messages(heard).findIndex(isMark))
+  return before.map(({ data }) => data).filter(({ data }) => !MARKS.has(data.id))
 }
