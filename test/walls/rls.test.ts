@@ -204,6 +204,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_app', false, false, true],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
+    ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],
   ])
   const owners = await asSuperuser(`
