@@ -6,31 +6,8 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
-import { DOCUMENTS, post, replayed, rowsOf } from '../support/keyed.ts'
-import {
-  aRoom,
-  asSuperuser,
-  aWorkspace,
-  type Caller,
-  call,
-  eventually,
-  type Room,
-  unique,
-} from '../support/tenants.ts'
-
-async function count(room: Room, collection = 'orders'): Promise<number> {
-  const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
-    as: room.service,
-  })
-  return body.data.length
-}
-
-/** As if the process had died after the effect: no reply was kept, and the lease is over. */
-const cutOff = (room: Room) =>
-  asSuperuser(
-    "update tenon.idempotency set status = null, reply = null, held_until = now() - interval '1 second' where workspace_id in ($1, '')",
-    [room.workspaceId],
-  )
+import { count, DOCUMENTS, deploy, post, replayed, rowsOf } from '../support/keyed.ts'
+import { aRoom, asSuperuser, aWorkspace, type Caller, call, eventually, tokenOf } from '../support/tenants.ts'
 
 test('the same request again is answered with the reply of the first, and done once', async () => {
   const room = await aRoom()
@@ -122,9 +99,21 @@ describe('what is kept', () => {
     expect((await post(room.service, 'free', { topic: 7 }, '/v1/events/publish')).status).toBe(400)
     const right = await post(room.service, 'free', { topic: 'a', data: 7 }, '/v1/events/publish')
     expect([right.status, replayed(right)]).toEqual([202, null])
-    expect((await post(room.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
     const depth = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
     expect((await post(room.service, 'deep', depth)).body.code).toBe('validation_failed')
+  })
+
+  test('an anon key has keys of its own, where it may write; elsewhere it leaves nothing', async () => {
+    const room = await aRoom()
+    expect((await post(room.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
+    expect(await rowsOf(room)).toEqual([])
+    await deploy(room, 'open', 'export default () => crypto.randomUUID()', { anon: true })
+    const path = '/v1/functions/open/invoke'
+    const first = await post(room.anon, 'k', { n: 1 }, path)
+    const again = await post(room.anon, 'k', { n: 1 }, path)
+    expect([first.status, again.status, replayed(again), again.body]).toEqual([200, 200, 'true', first.body])
+    expect(replayed(await post(room.service, 'k', { n: 1 }, path))).toBeNull()
+    expect((await rowsOf(room)).map(({ role }) => role).sort()).toEqual(['tenon_anon', 'tenon_service'])
   })
 
   test('a quota that is used up is asked again', async () => {
@@ -145,20 +134,16 @@ describe('what is kept', () => {
 
   test('replies are sealed: the text of a new key stands nowhere', async () => {
     const room = await aRoom()
-    const ask = () =>
-      post(
-        room.operator,
-        unique_key,
-        { workspace_id: room.workspaceId, kind: 'service', name: 'x' },
-        '/v1/api-keys',
-      )
-    const unique_key = unique('k')
+    const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+    const body = { workspace_id: room.workspaceId, kind: 'service', name: 'x' }
+    const ask = () => post(admin, 'k', body, '/v1/api-keys')
     const [first, again] = [await ask(), await ask()]
     expect([again.body.key, replayed(again)]).toEqual([first.body.key, 'true'])
     const rows = await asSuperuser<{ reply: Buffer }>(
-      "select reply from tenon.idempotency where tenant_id = ''",
+      'select reply from tenon.idempotency where tenant_id = $1',
+      [room.tenantId],
     )
-    expect(rows.length).toBeGreaterThan(0)
+    expect(rows).toHaveLength(1)
     for (const { reply } of rows) expect(reply.toString('latin1')).not.toContain(first.body.key)
     const key = { apikey: first.body.key }
     expect((await post(key, 'k', { n: 1 })).status).toBe(201)
@@ -176,12 +161,6 @@ describe('what is kept', () => {
     expect([status, body.code, body.answered]).toEqual([409, 'idempotency_reply_lost', 200])
   })
 })
-
-async function deploy(room: Room, name: string, source: string): Promise<void> {
-  const body = { workspace_id: room.workspaceId, name, source }
-  const { status } = await call('POST', '/v1/functions', { as: room.operator, body })
-  expect(status).toBe(201)
-}
 
 test('a caller that went away finds the reply of its run', async () => {
   const room = await aRoom()
@@ -210,108 +189,6 @@ test('a function that failed has run: its failure is the reply', async () => {
   const [first, again] = [await invoke(), await invoke()]
   expect([first.status, first.body.code, replayed(again)]).toEqual([502, 'function_error', 'true'])
   expect(again.body).toEqual(first.body)
-})
-
-describe('a process that died between effect and reply', () => {
-  test('the next attempt makes the same document, not a second one', async () => {
-    const room = await aRoom()
-    const first = await post(room.service, 'k', { n: 1 })
-    await cutOff(room)
-    const again = await post(room.service, 'k', { n: 1 })
-    expect([again.status, replayed(again), again.body]).toEqual([201, null, first.body])
-    expect(await count(room)).toBe(1)
-    expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
-  })
-
-  test('the same in a declared collection, and the same run of a function', async () => {
-    const room = await aRoom()
-    const schema = { type: 'object', properties: { n: { type: 'integer' } } }
-    const declared = { workspace_id: room.workspaceId, collection: 'table', store: 'relational', schema }
-    await call('POST', '/v1/schemas', { as: room.operator, body: declared })
-    await deploy(room, 'draw', 'export default () => crypto.randomUUID()')
-    const asks = [
-      () => post(room.service, 'k', { n: 1 }, '/v1/collections/table/documents'),
-      () => post(room.service, 'k', {}, '/v1/functions/draw/invoke'),
-    ]
-    for (const ask of asks) {
-      const first = await ask()
-      await cutOff(room)
-      const again = await ask()
-      expect([again.body, replayed(again)]).toEqual([first.body, null])
-    }
-    expect(await count(room, 'table')).toBe(1)
-  })
-
-  test('while it may still be running nobody else runs it; when it is over, another body still has no part in it', async () => {
-    const room = await aRoom()
-    await post(room.service, 'k', { n: 1 })
-    await cutOff(room)
-    await asSuperuser(
-      "update tenon.idempotency set held_until = now() + interval '1 minute' where workspace_id = $1",
-      [room.workspaceId],
-    )
-    expect((await post(room.service, 'k', { n: 1 })).body.code).toBe('idempotency_in_flight')
-    await cutOff(room)
-    expect((await post(room.service, 'k', { n: 2 })).body.code).toBe('idempotency_key_reused')
-    const race = await Promise.all(Array.from({ length: 10 }, () => post(room.service, 'k', { n: 1 })))
-    expect(race.filter((reply) => reply.status === 201 && replayed(reply) === null)).toHaveLength(1)
-    expect(await count(room)).toBe(1)
-  })
-
-  test('work that was begun is gone on with: a tenant, a workspace, an execution', async () => {
-    const room = await aRoom()
-    const source = `document: { dsl: '1.0.3', namespace: t, name: f, version: '1.0.0' }\ndo: [{ a: { set: { ok: true } } }]`
-    await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
-    await call('POST', `${room.flows}/definitions/f/versions`, { as: room.operator, body: {} })
-    const workspace = { tenant_id: room.tenantId, name: 'X', slug: unique('x') }
-    const asks = [
-      ['/v1/tenants', { name: 'X', slug: unique('x') }, 202],
-      ['/v1/workspaces', workspace, 202],
-      [`${room.flows}/definitions/f/executions`, { input: { n: 1 } }, 201],
-    ] as const
-    for (const [path, body, status] of asks) {
-      const key = unique('k')
-      const first = await post(room.operator, key, body, path)
-      await cutOff(room)
-      const again = await post(room.operator, key, body, path)
-      expect([path, again.status, again.body.id]).toEqual([path, status, first.body.id])
-      expect(replayed(again)).toBeNull()
-    }
-    const { body } = await call('GET', `${room.flows}/executions`, { as: room.operator })
-    expect(body.data).toHaveLength(1)
-  })
-
-  test('work that was refused begins anew under the same ids', async () => {
-    const room = await aRoom()
-    const [key, body] = [unique('k'), { name: 'X', slug: unique('x') }]
-    const first = await post(room.operator, key, body, '/v1/tenants')
-    const refuse = async (detail: string) => {
-      await cutOff(room)
-      const error = { code: 'dependency_unavailable', detail }
-      const operation = `update tenon.operations set state = 'failed', error = $2 where id = $1 returning target`
-      const [row] = await asSuperuser<{ target: string }>(operation, [first.body.id, error])
-      const tenant = "update tenon.tenants set state = 'provisioning_failed', slug = id where id = $1"
-      await asSuperuser(tenant, [row?.target])
-      await post(room.operator, key, body, '/v1/tenants')
-      return (await call('GET', `/v1/tenants/${row?.target}`, { as: room.operator })).body
-    }
-    expect(await refuse('Temporal did not take the work.')).toMatchObject({
-      state: 'provisioning',
-      slug: body.slug,
-    })
-    expect(await refuse('A step failed.')).toMatchObject({ state: 'provisioning_failed' })
-  })
-
-  test('what the database alone can tell is answered as made', async () => {
-    const room = await aRoom()
-    const key = unique('k')
-    const ask = () =>
-      post(room.operator, key, { workspace_id: room.workspaceId, kind: 'anon', name: 'x' }, '/v1/api-keys')
-    expect((await ask()).status).toBe(201)
-    await cutOff(room)
-    const again = await ask()
-    expect([again.status, again.body.code, replayed(await ask())]).toEqual([409, 'conflict', 'true'])
-  })
 })
 
 test('after a day the key is free, and another request may take it', async () => {

@@ -3,8 +3,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { takesKey } from '../../src/api/idempotency.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
-import { post, replayed } from '../support/keyed.ts'
-import { aRoom, asSuperuser, unique } from '../support/tenants.ts'
+import { cutOff, post, replayed } from '../support/keyed.ts'
+import { aRoom, unique } from '../support/tenants.ts'
 import { furnish, ROWS, type World } from './rows.ts'
 
 let world: World
@@ -30,10 +30,7 @@ describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, op
       const first = await post(as, key, body, path)
       // One MCP server is all that a workspace has: the sweep cannot make another.
       expect([name, first.status < 300 || name === 'mcp_server.create']).toEqual([name, true])
-      await asSuperuser(
-        "update tenon.idempotency set status = null, reply = null, held_until = null where workspace_id in ($1, '')",
-        [room.workspaceId],
-      )
+      await cutOff(room, body)
       const again = await post(as, key, body, path)
       expect([name, replayed(again)]).toEqual([name, null])
       if (again.status < 300 && !DOUBLED.includes(name))
