@@ -94,6 +94,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
         return body
       },
     }),
+    ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
   })
 }
 

@@ -14,6 +14,8 @@ export const LIMITS = {
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
+  batchOpsMax: 500,
+  batchBytesMax: 4_194_304,
   /** A cursor is sent back in a URL, beside the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,

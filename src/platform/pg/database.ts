@@ -154,11 +154,14 @@ export function changeRefused(
 }
 
 /** Refusals that our own triggers raise, and a table that went with its declaration. */
-const RAISED: Readonly<Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column'>> = {
+const RAISED: Readonly<
+  Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
+> = {
   TN001: 'has_documents',
   TN002: 'is_declared',
   '42P01': 'no_table',
   '42703': 'no_column',
+  '40P01': 'deadlock',
 }
 
 /** Why the database refused a statement on a collection; undefined where it was something else. */
