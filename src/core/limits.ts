@@ -52,6 +52,19 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
+  /** Each is as large as its document at most. */
+  changesKeptPerWorkspace: 10_000,
+  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
+  relayTenantsMax: 50,
+  relayChangesMax: 500,
+  relayBytesMax: 4_194_304,
+  /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
+  relayPollMs: { min: 10, max: 160 },
+  /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
+  relayRetryMs: { min: 250, max: 2_000 },
+  relayTurnMs: 1_000,
+  /** Longer than a connection with a lock ever has nothing to ask. */
+  sessionIdleMs: 20_000,
   /** Of one stream: together 8 MiB at most. */
   eventsReadAtOnce: 32,
   feedQueueBytesMax: 1_048_576,
