@@ -39,6 +39,18 @@ export interface Query {
   readonly after?: readonly Json[]
   /** At most this many are given back. */
   readonly limit: number
+  /** The names at the top that are shown; absent where all are. */
+  readonly selected?: readonly string[]
+  /** Whether all that the filter finds are counted: one by one, or, where they are many, as well as can be guessed. */
+  readonly count?: Count
+}
+
+export type Count = 'exact' | 'estimated'
+
+interface Listed {
+  readonly rows: Stored[]
+  /** Where it was asked for: of all that the filter finds, on whatever page. */
+  readonly total?: number
 }
 
 /** Why an update did not happen, or what it made. */
@@ -53,7 +65,7 @@ export interface Store {
   /** The same id again gives back what the first attempt stored: activities are retried. */
   create(scope: WorkspaceScope, collection: Collection, id: string, content: Content): Promise<Stored>
   get(scope: WorkspaceScope, collection: Collection, id: string): Promise<Stored | undefined>
-  list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Stored[]>
+  list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
   /**
    * Sets the named fields; none named changes nothing and makes no version.
    * @param ifVersion the version it must be at

@@ -5,7 +5,8 @@ import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import type { Path } from '../grammar/filter.ts'
 import type { Store, Stored } from '../store.ts'
-import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './compile.ts'
+import { type Column, type Columns, within } from './compile.ts'
+import { listRows } from './list.ts'
 
 const COLUMNS = sql`id, data as fields, version, created_at, updated_at`
 
@@ -36,13 +37,8 @@ export const jsonbStore: Store = {
   get: (scope, { name }, id) =>
     scope.row<Stored>(sql`select ${COLUMNS} from documents where collection = ${name} and id = ${id}`),
 
-  list: (scope, { name }, { filter, order, after, limit }) => {
-    const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, columns)}`
-    return scope.rows<Stored>(sql`
-      select ${COLUMNS} from documents
-      where collection = ${name} and ${compileFilter(filter, columns)}${behind}
-      order by ${compileOrder(order, columns)} limit ${limit}`)
-  },
+  list: (scope, { name }, query) =>
+    listRows(scope, { name: sql`documents`, row: COLUMNS, columns, only: sql`collection = ${name}` }, query),
 
   update: async (scope, { name }, id, { text }, ifVersion) => {
     const version = ifVersion ?? null

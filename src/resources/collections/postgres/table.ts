@@ -7,8 +7,9 @@ import type { Declaration } from '../../schemas/declarations.ts'
 import type { Fields } from '../fields.ts'
 import type { Path } from '../grammar/filter.ts'
 import type { Collection, Store, Stored } from '../store.ts'
-import { type Column, type Columns, compileAfter, compileFilter, compileOrder, within } from './compile.ts'
+import { type Column, type Columns, within } from './compile.ts'
 import { OURS } from './jsonb.ts'
+import { listRows } from './list.ts'
 
 interface TableColumn extends DeclaredColumn {
   readonly sql: Sql
@@ -55,7 +56,9 @@ function resolver(columns: readonly TableColumn[], typed: boolean): Columns {
       const extra = within(sql`extra`, [property])
       return [
         property,
-        typed ? { sql: column, type } : { sql: sql`coalesce(${extra}, to_jsonb(${column}))`, type: 'jsonb' },
+        typed
+          ? { sql: column, type, orIn: extra }
+          : { sql: sql`coalesce(${extra}, to_jsonb(${column}))`, type: 'jsonb' },
       ]
     }),
   )
@@ -141,14 +144,11 @@ export const tableStore: Store = {
     return row && toStored(table, row)
   },
 
-  list: async (scope, collection, { filter, order, after, limit }) => {
+  list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, table.resolve)}`
-    const rows = await scope.rows<TableRow>(sql`
-      select ${table.row} from ${table.name}
-      where ${compileFilter(filter, table.resolve)}${behind}
-      order by ${compileOrder(order, table.resolve)} limit ${limit}`)
-    return rows.map((row) => toStored(table, row))
+    const { name, row, resolve: columns } = table
+    const { rows, ...counted } = await listRows<TableRow>(scope, { name, row, columns }, query)
+    return { ...counted, rows: rows.map((one) => toStored(table, one)) }
   },
 
   update: async (scope, collection, id, { fields }, ifVersion) => {
