@@ -15,6 +15,7 @@ import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
+import { nextPage } from './links.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -65,6 +66,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
       check?.(output)
+      const next = nextPage(operation, request, output)
+      if (next !== undefined) reply.header('link', `<${next}>; rel="next"`)
       return answer(operation, input, output, reply)
     },
   }
