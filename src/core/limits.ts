@@ -98,7 +98,9 @@ export const LIMITS = {
   validationMs: 200,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
-  updateAttemptsMax: 20,
+  /** Of a header with entity tags. */
+  conditionCharsMax: 1_000,
+  updateAttemptsMax: 100,
   functionSourceBytesMax: 262_144,
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 1_048_576,

@@ -8,6 +8,7 @@ import {
   deleteDocument,
   getDocument,
   listDocuments,
+  patchDocument,
   queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
@@ -59,6 +60,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listDocuments,
   queryDocuments,
   updateDocument,
+  patchDocument,
   deleteDocument,
   putObject,
   headObject,

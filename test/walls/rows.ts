@@ -98,6 +98,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ filter: { by: 'us' } }),
     foreign: 'own_list',
   },
+  'collection.patch': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
   'collection.update': {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     body: () => ({ by: 'somebody' }),

@@ -57,6 +57,12 @@ export function toDocument(stored: Stored): Document {
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 
+/** The fields once some are set and others taken away. */
+export function after(fields: Fields, set: Fields, unset: readonly string[]): Fields {
+  const gone = new Set(unset)
+  return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !gone.has(name)))
+}
+
 /**
  * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
  * @throws Problem `validation_failed` with every fault at once, or `body_too_large`

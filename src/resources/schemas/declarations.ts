@@ -13,11 +13,21 @@ export interface Declaration {
   readonly store: 'relational' | 'document'
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
+  readonly indexes: readonly Index[]
   /** What anon keys may do. */
   readonly anon: AnonAccess
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
+}
+
+/** An index of a declared collection. */
+interface Index {
+  /** `i1`, `i2`, … */
+  readonly name: string
+  readonly fields: readonly string[]
+  readonly unique: boolean
+  readonly state: 'building' | 'ready' | 'failed'
 }
 
 export interface AnonAccess {
@@ -30,7 +40,8 @@ const ANON: AnonAccess = { read: true, create: false, update: false, delete: fal
 
 export const memoKey = (collection: string) => `schema/${collection}`
 
-interface DeclarationRow extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns'> {
+interface DeclarationRow
+  extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
   readonly access: { readonly anon?: Partial<AnonAccess> }
   readonly bytes: number
@@ -40,16 +51,17 @@ interface DeclarationRow extends Pick<Declaration, 'id' | 'relation' | 'store' |
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return scope.memo(memoKey(collection), async () => {
     const row = await scope.row<DeclarationRow>(sql`
-      select id, relation, store, mode, columns, access, schema, octet_length(schema::text) as bytes
+      select id, relation, store, mode, columns, indexes, access, schema, octet_length(schema::text) as bytes
       from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }
-    const { id, relation, store, mode, columns, access, schema, bytes } = row
+    const { id, relation, store, mode, columns, indexes, access, schema, bytes } = row
     const value = {
       id,
       relation,
       store,
       mode,
       columns,
+      indexes,
       anon: { ...ANON, ...access.anon },
       schema: prepare(schema),
       scalars: scalarsOf(schema),

@@ -4,31 +4,23 @@ import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Query } from '../store.ts'
-import { type Columns, compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { compileAfter, compileFilter, compileOrder } from './compile.ts'
+import type { Table } from './table.ts'
 
-/** Where the documents of a collection stand. */
-interface From {
-  readonly name: Sql
-  /** What a row is read as. */
-  readonly row: Sql
-  readonly columns: Columns
-  /** Which rows of the table are the collection's; undefined where it has the table to itself. */
-  readonly only?: Sql
-}
-
+/** @param alone whether the table holds this collection and no other */
 export async function listRows<Row>(
   scope: WorkspaceScope,
-  from: From,
+  { name, own, row, resolve: columns }: Table,
   { filter, order, after, limit, count }: Query,
+  alone: boolean,
 ): Promise<{ rows: Row[]; total?: number }> {
-  const { name, row, columns, only = sql`true` } = from
-  const where = sql`${only} and ${compileFilter(filter, columns)}`
+  const where = sql`${own} and ${compileFilter(filter, columns)}`
   const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, columns)}`
   const page = sql`select ${row} from ${name} where ${where}${behind}
     order by ${compileOrder(order, columns)} limit ${limit}`
   if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
   // What the planner knows of a table that many share would tell each of the others.
-  const guess = count === 'estimated' && from.only === undefined
+  const guess = count === 'estimated' && alone
   const counts = guess
     ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
     : [counted(name, where)]
