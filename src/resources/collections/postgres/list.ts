@@ -31,7 +31,7 @@ export async function listRows<Row>(
 /** @param most where there are more, one more than that is counted and no further */
 function counted(name: Sql, where: Sql, most?: number): Sql {
   if (most === undefined) return sql`select count(*) as n from ${name} where ${where}`
-  return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) some`
+  return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) found`
 }
 
 const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select from ${name} where ${where}`
