@@ -10,12 +10,16 @@ export const LIMITS = {
   filtersMax: 50,
   filterDepthMax: 10,
   filterValuesMax: 500,
+  /** Of an object behind `cd`: each set of them is looked for. */
+  containingMembersMax: 8,
   likeWildcardsMax: 10,
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
   batchOpsMax: 500,
   batchBytesMax: 4_194_304,
+  /** Beyond it `count=estimated` takes the planner's word. */
+  countedMax: 1_000,
   /** A cursor is sent back in a URL, beside the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
