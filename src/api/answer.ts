@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matches } from '../core/etag.ts'
 import { type AnyOperation, replyOf } from '../core/operation.ts'
+import { nextPage } from './links.ts'
 
 /** @param input as it was bound, for the address of what was made */
 export function answer(
@@ -20,6 +21,8 @@ export function answer(
   const tag = etag?.(output)
   if (tag !== undefined) reply.header('etag', tag)
   if (tag !== undefined && isHeld(request, tag)) return reply.code(304).send()
+  const next = nextPage(operation, request, output)
+  if (next !== undefined) reply.header('link', `<${next}>; rel="next"`)
   for (const [field, name] of Object.entries(replyHeaders))
     reply.header(name, String((output as Record<string, unknown>)[field]))
   if (replyBody === undefined) return output

@@ -88,13 +88,13 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     exposeHeadRoute: operation.http.reply !== 'feed',
     onRequest: (request) => door.enter(request),
     handler: door.handle,
+    ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
       onSend: async (request, reply, body) => {
         if (request.claim !== undefined) await keep(request, reply, body)
         return body
       },
     }),
-    ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
   })
 }
 

@@ -102,7 +102,7 @@ const fieldsOf = (output: unknown) => (output as { properties: Json }).propertie
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
   const required: readonly string[] = operation.input.required ?? []
-  return Object.entries(properties).flatMap(([field, schema]) => {
+  const bound = Object.entries(properties).flatMap(([field, schema]) => {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     if (field === operation.http.rest) return [restParameter(field, schema)]
@@ -113,6 +113,17 @@ function parameters(operation: AnyOperation): Json[] {
       operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
     return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
   })
+  return [...bound, ...preferred(operation)]
+}
+
+/** One header for all fields that may come as a preference. */
+function preferred({ http, input }: AnyOperation): Json[] {
+  const examples = (http.preferences ?? []).map((field) => {
+    const { enum: known = [] } = input.properties[field] as { enum?: readonly string[] }
+    return `${field}=${known[0]}`
+  })
+  if (examples.length === 0) return []
+  return [{ name: 'prefer', in: 'header', required: false, schema: { type: 'string', examples } }]
 }
 
 /** Headers that the door takes for the operation, which does not know of them. */

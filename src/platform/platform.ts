@@ -4,6 +4,7 @@ import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
+import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
@@ -34,6 +35,8 @@ export interface Platform {
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
+  /** Likewise. */
+  readonly relay: Relay
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -65,6 +68,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     log,
   }
   const functions = new Functions(config.TENON_DENO_BIN)
+  const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {
     config,
     log,
@@ -73,6 +77,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
     functions,
+    relay,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -81,7 +86,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await meters.flush()
+      await Promise.all([meters.flush(), relay.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
