@@ -18,8 +18,10 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
   const waiting: ((lane: Lane) => void)[] = []
   let open = 0
   const take = (): Lane | Promise<Lane> => {
-    const lane = idle.pop()
-    if (lane !== undefined) return lane
+    for (let lane = idle.pop(); lane !== undefined; lane = idle.pop()) {
+      if (lane.usable) return lane
+      open -= 1
+    }
     if (open === lanes) return new Promise((resolve) => waiting.push(resolve))
     open += 1
     return new Lane(connect({ host: hostname, port: Number(port), noDelay: true }))
@@ -53,6 +55,11 @@ class Lane {
     socket.on('data', (chunk) => this.#take(chunk))
     socket.on('error', (error) => this.#reject(error))
     socket.on('close', () => this.#reject(new Error('the server closed the connection')))
+  }
+
+  /** False where the server has closed it, as it does with one that nobody used for a while. */
+  get usable(): boolean {
+    return this.#socket.writable
   }
 
   send(request: string): Promise<string> {
