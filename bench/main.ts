@@ -1,5 +1,6 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
+import { changes } from './changes.ts'
 import { collections } from './collections.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -7,6 +8,7 @@ import { surface } from './surface.ts'
 const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = {
   smoke,
   surface,
+  changes,
   collections,
 }
 

@@ -10,6 +10,7 @@ type Fields = Record<string, unknown>
 /** Gathers path, query, headers and body. Types are checked later, by the operation's own schema. */
 export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
   return {
+    ...preferences(operation, request),
     ...bodyFields(operation, request),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
@@ -82,20 +83,43 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   return fields
 }
 
-/** `wait=N` among the preferences (RFC 7240 §4.3); others are for nobody, as the RFC has it. */
+/** `wait=N` among the preferences, in whole seconds. */
 function waitOf(prefer: string): number | undefined {
-  const [, digits] = /(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])/i.exec(prefer) ?? []
-  return digits === undefined ? undefined : Number(digits)
+  const digits = preferenceOf(prefer, 'wait')
+  return digits !== undefined && /^[0-9]{1,6}$/.test(digits) ? Number(digits) : undefined
+}
+
+/** A preference that the field cannot take is for nobody, like others that are not known (RFC 7240 §2). */
+function preferences({ http, input }: AnyOperation, { headers }: FastifyRequest): Fields {
+  const fields: Fields = {}
+  const { prefer } = headers
+  for (const name of typeof prefer === 'string' ? (http.preferences ?? []) : []) {
+    const value = preferenceOf(String(prefer), name)
+    const { enum: known = [] } = input.properties[name] as { enum?: readonly string[] }
+    if (value !== undefined && known.includes(value)) fields[name] = value
+  }
+  return fields
+}
+
+/** The value of `name=value` in a Prefer header. */
+function preferenceOf(prefer: string, name: string): string | undefined {
+  for (const preference of prefer.split(/[,;]/)) {
+    const [key = '', value] = preference.split('=')
+    if (key.trim().toLowerCase() === name) return value?.trim().replaceAll('"', '')
+  }
+  return undefined
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
-  const { body: field, texts = {}, takes } = operation.http
+  const { body: field, takes } = operation.http
   if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}
   }
-  if (typeof request.body === 'string' && isText(request)) return textField(texts, request)
+  if (typeof request.body === 'string' && !isJson(request)) return textField(operation, request)
+  if (request.body !== undefined && !jsonTypes(operation).includes(mediaType(request)))
+    throw unsupported(operation)
   if (field !== '*') return request.body === undefined ? {} : { [field]: request.body }
   const body = request.body ?? {}
   if (typeof body !== 'object' || Array.isArray(body)) {
@@ -115,15 +139,18 @@ function refuseElsewhere(operation: AnyOperation, name: string): void {
 
 const mediaType = (request: FastifyRequest) =>
   request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
-const isText = (request: FastifyRequest) => mediaType(request) !== 'application/json'
+const isJson = (request: FastifyRequest) => /^application\/(\w[\w.-]*\+)?json$/.test(mediaType(request))
+const jsonTypes = ({ http }: AnyOperation) => http.json ?? ['application/json']
 
-function textField(texts: Readonly<Record<string, string>>, request: FastifyRequest): Fields {
-  const field = texts[mediaType(request)]
-  if (field === undefined) {
-    const taken = ['application/json', ...Object.keys(texts)].join(', ')
-    throw new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
-  }
+function textField(operation: AnyOperation, request: FastifyRequest): Fields {
+  const field = operation.http.texts?.[mediaType(request)]
+  if (field === undefined) throw unsupported(operation)
   return { [field]: request.body }
+}
+
+function unsupported(operation: AnyOperation): Problem {
+  const taken = [...jsonTypes(operation), ...Object.keys(operation.http.texts ?? {})].join(', ')
+  return new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
 }
 
 /** Texts of path and query become what the schema wants; what does not fit stays a text and fails there. */

@@ -27,6 +27,10 @@ export interface HttpBinding<Output> {
   readonly body?: string
   /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
   readonly takes?: 'bytes'
+  /** Of a JSON body, where it may be larger than others. */
+  readonly bodyBytesMax?: number
+  /** Media types of JSON that the body may have; `application/json` alone where absent. */
+  readonly json?: readonly string[]
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
@@ -34,6 +38,8 @@ export interface HttpBinding<Output> {
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
    * id under which the request is logged, also where none was sent. */
   readonly headers?: Readonly<Record<string, BoundHeader>>
+  /** Input fields that `Prefer: <field>=<value>` gives where they come in no other way. */
+  readonly preferences?: readonly string[]
   /**
    * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
    * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.

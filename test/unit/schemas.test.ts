@@ -6,73 +6,8 @@ import { expect, test } from 'vitest'
 import { checkSchema } from '../../src/resources/schemas/language.ts'
 import { isCalm, patternFault } from '../../src/resources/schemas/patterns.ts'
 import { prepare } from '../../src/resources/schemas/prepare.ts'
-import { faultsOf } from '../../src/resources/schemas/validate.ts'
-
-// Not toString or constructor: the comparison in ajv calls the former and compares the latter.
-const NAMES = ['a', 'b', 'isPrototypeOf', 'x y', '"]']
-const name = fc.constantFrom(...NAMES)
-const scalar = fc.constantFrom<unknown>(null, true, false, 0, 1, -1, 1.5, 3, '', 'a', 'ab', '😀', 'b')
-const value = fc.letrec((tie) => ({
-  any: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    scalar,
-    fc.array(tie('any'), { maxLength: 3 }),
-    fc.dictionary(name, tie('any'), { maxKeys: 3, noNullPrototype: true }),
-  ),
-})).any
-
-const count = fc.integer({ min: 0, max: 3 })
-const type = fc.constantFrom('null', 'boolean', 'integer', 'number', 'string', 'array', 'object')
-const schema = fc.letrec((tie) => {
-  const one = tie('schema')
-  const some = fc.array(one, { minLength: 1, maxLength: 3 })
-  const named = fc.dictionary(name, one, { maxKeys: 3, noNullPrototype: true })
-  const names = fc.uniqueArray(name, { maxLength: 2 })
-  const keywords = {
-    type: fc.oneof(type, fc.uniqueArray(type, { minLength: 1, maxLength: 3 })),
-    enum: fc.uniqueArray(scalar, { minLength: 1, maxLength: 4 }),
-    const: value,
-    minimum: count,
-    exclusiveMaximum: count,
-    multipleOf: fc.constantFrom(0.5, 1, 2),
-    minLength: count,
-    maxLength: count,
-    pattern: fc.constantFrom('^a', 'b$', '^[ab]*$'),
-    items: one,
-    prefixItems: some,
-    // Not any schema: ajv lets an empty array pass `contains: {}` beside `prefixItems`.
-    contains: fc.constantFrom({ const: 1 }, { type: 'string' }),
-    minItems: count,
-    maxItems: count,
-    uniqueItems: fc.boolean(),
-    properties: named,
-    patternProperties: fc.dictionary(fc.constantFrom('^a', 'g$', '.'), one, {
-      maxKeys: 2,
-      noNullPrototype: true,
-    }),
-    additionalProperties: one,
-    propertyNames: one,
-    required: names,
-    minProperties: count,
-    maxProperties: count,
-    dependentRequired: fc.dictionary(name, names, { maxKeys: 2, noNullPrototype: true }),
-    dependentSchemas: named,
-    allOf: some,
-    anyOf: some,
-    oneOf: some,
-    not: one,
-    if: one,
-    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-    then: one,
-    else: one,
-    $ref: fc.constantFrom('#/$defs/d', '#/$defs/e'),
-  }
-  const object = fc.record(keywords, { requiredKeys: [] }).map((all) => {
-    const kept = Object.entries(all).slice(0, 4)
-    return Object.fromEntries(kept)
-  })
-  return { schema: fc.oneof({ depthSize: 'small' }, fc.boolean(), fc.constant({}), object) }
-}).schema
+import { faultsOf, faultsOfChange } from '../../src/resources/schemas/validate.ts'
+import { name, schema, value } from '../support/json-schemas.ts'
 
 test('what is valid is valid to ajv as well, and the other way round', () => {
   const ajv = new Ajv2020({ strict: false, logger: false, addUsedSchema: false, ownProperties: true })
@@ -95,6 +30,60 @@ test('what is valid is valid to ajv as well, and the other way round', () => {
     { numRuns: 300, seed: 5 },
   )
   expect(Math.min(valid, invalid)).toBeGreaterThan(200)
+})
+
+const members = fc.dictionary(name, value, { maxKeys: 4, noNullPrototype: true })
+const named = fc.dictionary(name, schema, { maxKeys: 3, noNullPrototype: true })
+
+test('a change of a separable schema is judged as the whole document is', () => {
+  const e = { anyOf: [{ $ref: '#/$defs/d' }, { maxItems: 1 }] }
+  const $defs = { d: { type: ['string', 'number', 'object'] }, e }
+  const ofMembers = fc.record(
+    {
+      type: fc.constant('object'),
+      properties: named,
+      patternProperties: fc.dictionary(fc.constantFrom('^a', 'g$'), schema, { noNullPrototype: true }),
+      additionalProperties: schema,
+      propertyNames: schema,
+      required: fc.uniqueArray(name, { maxLength: 1 }),
+      title: fc.constant('any'),
+    },
+    { requiredKeys: [] },
+  )
+  const seen = { valid: 0, invalid: 0 }
+  fc.assert(
+    fc.property(ofMembers, fc.array(members, { minLength: 12, maxLength: 12 }), (said, documents) => {
+      const prepared = prepare(checkSchema({ ...said, $defs }))
+      expect(prepared.separable).toBe(true)
+      const [document] = documents.filter((fields) => faultsOf(prepared, fields).length === 0)
+      if (document === undefined) return
+      for (const change of documents) {
+        const alone = faultsOfChange(prepared, change).length === 0
+        const whole = faultsOf(prepared, { ...document, ...change }).length === 0
+        expect([said, document, change, alone]).toEqual([said, document, change, whole])
+        seen[whole ? 'valid' : 'invalid'] += 1
+      }
+    }),
+    { numRuns: 120, seed: 7 },
+  )
+  expect(Math.min(seen.valid, seen.invalid)).toBeGreaterThan(100)
+})
+
+test.each([
+  { minProperties: 1 },
+  { maxProperties: 1 },
+  { dependentRequired: { a: ['b'] } },
+  { dependentSchemas: { a: {} } },
+  { allOf: [{}] },
+  { anyOf: [{}] },
+  { oneOf: [{}] },
+  { not: {} },
+  { if: {} },
+  { enum: [{}] },
+  { const: {} },
+  { $ref: '#/$defs/d', $defs: { d: {} } },
+])('%j says something of the whole document', (said) => {
+  expect(prepare(checkSchema(said)).separable).toBe(false)
 })
 
 test.each([

@@ -4,5 +4,5 @@ declare module 'oidc-provider/lib/helpers/als.js' {
   import type { AsyncLocalStorage } from 'node:async_hooks'
 
   const storage: AsyncLocalStorage<never>
-  export default storage
+  export { storage as default }
 }

@@ -1,76 +1,60 @@
-/** A store under a declaration: documents are validated, filters have the types of the declared properties. */
+/** A query under a declaration: its names are declared where the schema is closed, its literals have their types. */
 
-import { LIMITS } from '../../core/limits.ts'
-import { Problem } from '../../core/problem.ts'
+import { nearest } from '../../../flows-dsl/faults.ts'
+import { Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { type Fault, faultsOf } from '../schemas/validate.ts'
-import { type Content, checkFields, type Fields } from './fields.ts'
-import { type Filter, type Literal, pathText, type Test } from './grammar/filter.ts'
-import type { Collection, Store, Stored, Updated } from './store.ts'
+import { type Filter, type Literal, pathsOf, pathText, type Test } from './grammar/filter.ts'
+import type { Query } from './store.ts'
 
-/** The store, with the rules of the collection's declaration before it. */
-export function declaredStore(inner: Store, declared: Declaration): Store {
-  return {
-    get: inner.get,
-    delete: inner.delete,
-    create: async (scope, collection, id, content) => {
-      const warnings = judge(declared, content.fields)
-      return warned(await inner.create(scope, collection, id, content), warnings)
-    },
-    list: async (scope, collection, query) =>
-      inner.list(scope, collection, { ...query, filter: typed(query.filter, declared.scalars) }),
-    update: (scope, collection, id, content, ifVersion) =>
-      declared.mode === 'off' && declared.store === 'document'
-        ? inner.update(scope, collection, id, content, ifVersion)
-        : update(inner, declared, { scope, collection, id, content, ifVersion }),
-  }
+/** The query as the store is to run it. @throws Problem where it does not fit the declaration */
+export function asDeclared(query: Query, declared: Declaration | undefined): Query {
+  if (declared === undefined) return query
+  const closed = closedNames(declared)
+  if (closed !== undefined) checkNames(query, closed)
+  return { ...query, filter: typed(query.filter, declared.scalars) }
 }
 
-/** The faults to warn of. @throws Problem `schema_violation` with all of them where the schema is enforced */
-function judge({ mode, schema }: Declaration, fields: Fields): Fault[] {
-  const faults = mode === 'off' ? [] : faultsOf(schema, fields)
-  if (mode !== 'enforce' || faults.length === 0) return faults
-  const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
-  throw new Problem('schema_violation', { detail, errors: faults })
-}
-
-const warned = (stored: Stored, warnings: readonly Fault[]): Stored =>
-  warnings.length === 0 ? stored : { ...stored, warnings }
-
-interface Update {
-  readonly scope: WorkspaceScope
-  readonly collection: Collection
-  readonly id: string
-  readonly content: Content
-  readonly ifVersion: number | undefined
-}
+const OURS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
- * What is judged is the document that comes out, so it is read first and written on the condition that nobody else
- * did meanwhile. Of several writers at once one gets through each time, so every round brings somebody home.
+ * The names that documents may have at the top; undefined where they may have others. Where the schema is not
+ * enforced they may whatever it says, and a pattern names nobody knows how many.
  */
-async function update(inner: Store, declared: Declaration, asked: Update): Promise<Updated> {
-  const { scope, collection, id, content, ifVersion } = asked
-  for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-    const current = await inner.get(scope, collection, id)
-    if (current === undefined) return undefined
-    if (ifVersion !== undefined && ifVersion !== current.version) return { staleAt: current.version }
-    const merged = checkFields({ ...current.fields, ...content.fields })
-    const warnings = judge(declared, merged.fields)
-    const updated = await inner.update(scope, collection, id, content, current.version)
-    if (updated === undefined || !('staleAt' in updated))
-      return updated && 'stored' in updated ? { stored: warned(updated.stored, warnings) } : updated
+function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
+  if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
+  if (schema['additionalProperties'] !== false || schema['patternProperties'] !== undefined) return undefined
+  return [...Object.keys(Object(schema['properties'])), ...OURS]
+}
+
+function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
+  const asked: readonly (readonly [ProblemCode, readonly string[]])[] = [
+    ['filter_invalid', pathsOf(filter).map(([name]) => name)],
+    ['order_invalid', order.map(({ path: [name] }) => name)],
+    ['select_invalid', selected],
+  ]
+  for (const [code, names] of asked) {
+    const unknown = names.find((name) => !known.includes(name))
+    if (unknown !== undefined) throw undeclared(code, unknown, known)
   }
-  throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
+}
+
+function undeclared(code: ProblemCode, name: string, known: readonly string[]): Problem {
+  const near = nearest(name, known)
+  const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
+  const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
+  const place = code.split('_')[0] ?? ''
+  const errors = [
+    { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
+  ] as const
+  return new Problem(code, { detail, hint, errors })
 }
 
 /** Literals on declared scalar properties become the one of their forms that has the type. */
 function typed(filter: Filter, scalars: Declaration['scalars']): Filter {
-  if (filter.kind === 'null') return filter
-  if (filter.kind !== 'test') return { ...filter, of: filter.of.map((part) => typed(part, scalars)) }
+  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, scalars)) }
+  if (filter.kind !== 'test') return filter
   const [name, ...below] = filter.path
   const scalar = below.length === 0 ? scalars.get(name) : undefined
   return scalar === undefined
@@ -93,6 +77,9 @@ function typedTest(test: Test, scalar: Scalar, field: string): Test {
       return test
     case 'at':
       throw mismatch(field, scalar, 'json_path_eq looks inside objects and arrays')
+    case 'array':
+    case 'object':
+      throw mismatch(field, scalar, `${test.how} compares arrays and objects`)
     case 'gt':
     case 'gte':
     case 'lt':

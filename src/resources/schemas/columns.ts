@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { SchemaObject } from './language.ts'
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
-type ColumnType = 'text' | 'bigint' | 'double precision' | 'boolean'
+type ColumnType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'jsonb'
 
 export interface TableColumn {
   readonly property: string

@@ -8,20 +8,42 @@ import { type Prepared, prepare } from './prepare.ts'
 
 export interface Declaration {
   readonly id: string
+  /** The name of its table, which changes with the declaration: whoever knows an old one finds nothing. */
+  readonly relation: string
   readonly store: 'relational' | 'document'
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
-  readonly anonReads: boolean
+  readonly indexes: readonly Index[]
+  /** What anon keys may do. */
+  readonly anon: AnonAccess
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
 }
 
+/** An index of a declared collection. */
+interface Index {
+  /** `i1`, `i2`, … */
+  readonly name: string
+  readonly fields: readonly string[]
+  readonly unique: boolean
+  readonly state: 'building' | 'ready' | 'failed'
+}
+
+export interface AnonAccess {
+  readonly read: boolean
+  readonly create: boolean
+  readonly update: boolean
+  readonly delete: boolean
+}
+const ANON: AnonAccess = { read: true, create: false, update: false, delete: false }
+
 export const memoKey = (collection: string) => `schema/${collection}`
 
-interface DeclarationRow extends Pick<Declaration, 'id' | 'store' | 'mode' | 'columns'> {
+interface DeclarationRow
+  extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
-  readonly anon_reads: boolean
+  readonly access: { readonly anon?: Partial<AnonAccess> }
   readonly bytes: number
 }
 
@@ -29,16 +51,18 @@ interface DeclarationRow extends Pick<Declaration, 'id' | 'store' | 'mode' | 'co
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return scope.memo(memoKey(collection), async () => {
     const row = await scope.row<DeclarationRow>(sql`
-      select id, store, mode, columns, anon_reads, schema, octet_length(schema::text) as bytes
+      select id, relation, store, mode, columns, indexes, access, schema, octet_length(schema::text) as bytes
       from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }
-    const { id, store, mode, columns, anon_reads, schema, bytes } = row
+    const { id, relation, store, mode, columns, indexes, access, schema, bytes } = row
     const value = {
       id,
+      relation,
       store,
       mode,
       columns,
-      anonReads: anon_reads,
+      indexes,
+      anon: { ...ANON, ...access.anon },
       schema: prepare(schema),
       scalars: scalarsOf(schema),
     }

@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import { SAID, type Schema, type SchemaObject } from './language.ts'
 import { isCalm } from './patterns.ts'
 
-export interface Prepared {
+interface Built {
   readonly schema: Schema
   /** Subschemas that one value may meet, each as often as a reference leads to it, and the items of their lists. */
   readonly size: number
@@ -15,6 +15,21 @@ export interface Prepared {
   readonly inherited: boolean
 }
 
+export interface Prepared extends Built {
+  /** It says things about single members only, so that whoever changes some need not ask for the others. */
+  readonly separable: boolean
+}
+
+/** Keywords that judge each member by its own name and value; `required` by whether it is there at all. */
+const OF_MEMBERS = [
+  'type',
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'propertyNames',
+  'required',
+]
+
 /**
  * References form no circle, so what comes out is a finite graph that shares what is referred to twice. Whoever
  * evaluates it needs no resolver, and meets at most `size` subschemas for each value of a document.
@@ -23,21 +38,22 @@ export interface Prepared {
  */
 export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
-  const prepared = builder.build(root as Schema)
-  if (prepared.size <= LIMITS.schemaExpandedMax) return prepared
+  const built = builder.build(root as Schema)
+  const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
+  if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
   throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
 }
 
 class Builder {
   readonly #defs: SchemaObject
-  readonly #done = new Map<string, Prepared>()
+  readonly #done = new Map<string, Built>()
   readonly #open = new Set<string>()
 
   constructor(defs: SchemaObject) {
     this.#defs = defs
   }
 
-  build(schema: Schema): Prepared {
+  build(schema: Schema): Built {
     const made: Made = { said: [], size: 1, calm: true, inherited: false }
     if (typeof schema === 'boolean') return { ...made, schema }
     for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
@@ -80,7 +96,7 @@ class Builder {
     else conditions[1] = [...(conditions[1] as Schema[]), target]
   }
 
-  #target(reference: string): Prepared {
+  #target(reference: string): Built {
     const name = reference.slice('#/$defs/'.length).replaceAll('~1', '/').replaceAll('~0', '~')
     const known = this.#done.get(name)
     if (known !== undefined) return known
@@ -116,7 +132,7 @@ interface Made {
   inherited: boolean
 }
 
-function add(made: Made, part: Prepared): Schema {
+function add(made: Made, part: Built): Schema {
   made.size += part.size
   made.calm &&= part.calm
   made.inherited ||= part.inherited

@@ -26,6 +26,16 @@ export function faultsOf(prepared: Prepared, fields: object): Fault[] {
   return isCheap(prepared, fields) ? evaluate() : watched(evaluate)
 }
 
+/**
+ * The same for a change of some members of a document that fits a separable schema: the whole fits afterwards where
+ * this finds nothing. A change sets members and takes none away, so what is required is there already.
+ * @param fields the members that are set
+ */
+export function faultsOfChange(prepared: Prepared, fields: object): Fault[] {
+  const { required: _required, ...ofMembers } = Object(prepared.schema)
+  return faultsOf({ ...prepared, schema: ofMembers }, fields)
+}
+
 /** Whether the work is small whatever the schema says, so that the watch would cost more than it saves. */
 function isCheap({ size, calm }: Prepared, fields: object): boolean {
   const extent: Extent = { values: 0, longest: 0 }
