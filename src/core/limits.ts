@@ -39,6 +39,7 @@ export const LIMITS = {
   preparedStatementsMax: 300,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
+  sealingKeysMax: 2_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
