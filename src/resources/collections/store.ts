@@ -85,8 +85,8 @@ export interface Write {
 
 /** What became of a change. `current`: the document is there, but at another version, or would become too large. */
 export type Outcome =
-  | { readonly stored: Stored }
-  | { readonly deleted: string }
+  /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
+  | { readonly version: number; readonly stored?: Stored }
   | { readonly missing: true }
   | { readonly current: number; readonly bytes: number }
   /** Another document has the same values in these fields, which are unique. */

@@ -46,7 +46,7 @@ async function change(documents: DocumentsHandle, name: string, asked: Change): 
   if (asked.verb !== 'create') return changeExisting(documents, name, asked)
   const now = new Date()
   const { id, content } = asked
-  return { stored: toRow(await documents.insert(name, toDocument(id, content.fields, 1, now, now))) }
+  return written(await documents.insert(name, toDocument(id, content.fields, 1, now, now)))
 }
 
 /** Reads, changes and writes where nobody else has written meanwhile. */
@@ -73,13 +73,13 @@ async function tryChange(
   asked: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome | undefined> {
   const { id, v } = found
-  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { deleted: id } : undefined
+  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
   const fields = changed(fromStored(found.d), asked)
-  if (fields === undefined) return { stored: toRow(found) }
+  if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
   if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
   const next = toDocument(id, fields, v + 1, found.created_at, new Date())
-  return (await documents.replace(name, v, next)) ? { stored: toRow(next) } : undefined
+  return (await documents.replace(name, v, next)) ? written(next) : undefined
 }
 
 /** @returns undefined where nothing is named */
@@ -99,6 +99,8 @@ function toDocument(
 ): MongoDocument {
   return { id, d: toStored(fields), k: keysOf(fields), v, created_at, updated_at }
 }
+
+const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
 
 function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
   return {

@@ -65,7 +65,10 @@ function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undef
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const constraint = violated(error)
-  const { declared } = step?.writes[0]?.collection ?? {}
+  const { collection, change } = step?.writes[0] ?? {}
+  const { declared } = collection ?? {}
+  if (change?.verb === 'create' && constraint?.endsWith('_pkey'))
+    return { version: 1, stored: unseen(change) }
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }
@@ -87,27 +90,24 @@ const alike = (a: Write | undefined, b: Write) =>
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true
 
-function stepOf(scope: WorkspaceScope, writes: readonly Write[], strict: boolean): Step {
+function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
   const [first] = writes
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const purpose = { collection: collection.name, strict }
+  const purpose = { collection: collection.name, oneOfMany }
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
   }
   if (scope.actor.role === 'anon' && collection.declared?.anon.read === false) {
     const statement = blindCreateStatement(table, purpose, change)
-    return { writes, statement, outcomes: () => [{ stored: unseen(change) }] }
+    return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
   }
   const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
   const outcomes = (rows: Rows) => {
-    const byId = new Map(rows.map((row) => [row['id'], toStored(table, row as unknown as TableRow)]))
-    return creates.map(({ id }) => {
-      const stored = byId.get(id)
-      return stored && { stored }
-    })
+    const byId = new Map(rows.map((row) => [row['id'], row]))
+    return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
   }
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
@@ -132,15 +132,16 @@ async function withExisting(
     if (outcome !== undefined) return outcome
     const stored = found.shift()
     if (stored === undefined) throw new Problem('overloaded', { detail: 'The document is being deleted.' })
-    return { stored }
+    return { version: stored.version, stored }
   })
 }
 
 function rowOutcome(collection: Write['collection'], row: Rows[number] | undefined): Outcome {
   const id = row?.['id']
   if (typeof id !== 'string' || row === undefined) return outcomeOf(row?.['current'] as Current)
-  if (!('extra' in row)) return { deleted: id }
-  return { stored: toStored(tableOf(collection), row as unknown as TableRow) }
+  const version = Number(row['version'])
+  if (!('extra' in row)) return { version }
+  return { version, stored: toStored(tableOf(collection), row as unknown as TableRow) }
 }
 
 type Current = { readonly version: number; readonly bytes: number } | null | undefined
