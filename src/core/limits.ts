@@ -10,12 +10,16 @@ export const LIMITS = {
   filtersMax: 50,
   filterDepthMax: 10,
   filterValuesMax: 500,
+  /** Of an object behind `cd`: each set of them is looked for. */
+  containingMembersMax: 8,
   likeWildcardsMax: 10,
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
   batchOpsMax: 500,
   batchBytesMax: 4_194_304,
+  /** Beyond it `count=estimated` takes the planner's word. */
+  countedMax: 1_000,
   /** A cursor is sent back in a URL, beside the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
@@ -35,6 +39,7 @@ export const LIMITS = {
   preparedStatementsMax: 300,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
+  sealingKeysMax: 2_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
@@ -153,4 +158,15 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
+  idempotencyKeyCharsMax: 255,
+  idempotencyHours: 24,
+  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
+  idempotencyLeaseSeconds: 120,
+  /** A document of the largest size fits. */
+  idempotencyReplyBytesMax: 524_288,
+  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
+  idempotencyShelfRowsMax: 400,
+  idempotencyShelfBytesMax: 1_048_576,
+  /** Deeper input is taken by no operation. */
+  idempotencyInputDepthMax: 100,
 } as const

@@ -7,6 +7,7 @@ import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
+import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
@@ -29,6 +30,7 @@ export interface Platform {
   readonly config: Config
   readonly log: Log
   readonly access: Access
+  readonly idempotency: Idempotency
   readonly egress: Egress
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
@@ -71,6 +73,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     config,
     log,
     access: new Access(parts, database),
+    idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
     functions,
