@@ -15,6 +15,7 @@ export interface Addressed {
 }
 
 export interface Taken extends Addressed {
+  readonly tenantId: string
   readonly seq: number
 }
 
@@ -70,8 +71,9 @@ export class Outbox {
 
 /** Exactly these: what was written earlier and committed later may have a lower number. */
 const forget = (passedOn: readonly Taken[]): Sql => {
-  const numbers = JSON.stringify(passedOn.map(({ seq }) => seq))
-  return sql`delete from outbox where seq in (select value::bigint from jsonb_array_elements_text(${numbers}::jsonb))`
+  const lines = JSON.stringify(passedOn.map(({ tenantId, seq }) => [tenantId, seq]))
+  return sql`delete from outbox where (tenant_id, seq) in
+    (select line ->> 0, (line -> 1)::bigint from jsonb_array_elements(${lines}::jsonb) line)`
 }
 
 /**
@@ -104,7 +106,7 @@ function toTaken(row: Row): Taken {
   const data = { id: document_id, version, ...(verb !== 'deleted' && { document }) }
   const text = JSON.stringify(cloudEvent({ id: eventId(row), source, topic, time: at, data }))
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
-  return { seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
+  return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
 }
 
 /** The row's own id with its time in front, as ids of events have it. */
