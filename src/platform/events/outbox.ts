@@ -2,7 +2,7 @@
 
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import type { SystemScope } from '../system.ts'
 import { cloudEvent, sourceOf } from './events.ts'
@@ -14,8 +14,9 @@ export interface Addressed {
   readonly message: Message
 }
 
+/** With its place in the outbox. */
 export interface Taken extends Addressed {
-  readonly tenantId: string
+  readonly tenantId: TenantId
   readonly seq: number
 }
 
@@ -71,9 +72,9 @@ export class Outbox {
 
 /** Exactly these: what was written earlier and committed later may have a lower number. */
 const forget = (passedOn: readonly Taken[]): Sql => {
-  const lines = JSON.stringify(passedOn.map(({ tenantId, seq }) => [tenantId, seq]))
-  return sql`delete from outbox where (tenant_id, seq) in
-    (select line ->> 0, (line -> 1)::bigint from jsonb_array_elements(${lines}::jsonb) line)`
+  const places = JSON.stringify(passedOn.map(({ tenantId, seq }) => ({ tenant: tenantId, n: seq })))
+  return sql`delete from outbox using jsonb_to_recordset(${places}::jsonb) as r (tenant text, n bigint)
+    where tenant_id = r.tenant and seq = r.n`
 }
 
 /**
@@ -90,7 +91,7 @@ const inTurns = (after: string): Sql => sql`
   ), ranked as (
     select o.*, row_number() over (partition by o.tenant_id order by o.seq) as turn
     from tenants cross join lateral (select * from outbox o where o.tenant_id = tenants.tenant_id
-      order by o.tenant_id, o.seq limit ${LIMITS.relayChangesMax}) o
+      order by o.tenant_id, o.seq limit (select ceil(${LIMITS.relayChangesMax}::numeric / count(*)) from tenants)) o
   ), placed as (
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
