@@ -4,5 +4,6 @@ declare module 'oidc-provider/lib/helpers/als.js' {
   import type { AsyncLocalStorage } from 'node:async_hooks'
 
   const storage: AsyncLocalStorage<never>
+
   export { storage as default }
 }
