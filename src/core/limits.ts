@@ -57,8 +57,9 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
-  /** Each is as large as its document at most. */
   changesKeptPerWorkspace: 10_000,
+  /** Of the stream's memory; a sixteenth may come on top. */
+  changesBytesMax: 67_108_864,
   /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
   relayTenantsMax: 50,
   relayChangesMax: 500,
