@@ -113,14 +113,15 @@ function equal({ sql: value, type }: Column, values: readonly Literal[], path: P
   const bound = values.map((literal) => toType(literal, type, path))
   const [only] = bound
   if (only !== undefined && bound.length === 1) return sql`${value} = ${cast(only, type)}`
-  const elements = sql`select e from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) e`
+  const elements = sql`select form from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) forms(form)`
   return sql`${value} = any(array(${elements})${ARRAYS[type]})`
 }
 
 function among(value: Sql, forms: readonly Json[]): Sql {
   const [only] = forms
   if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
-  return sql`${value} = any(array(select e from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) e))`
+  // Named apart from the element of an array around it, which would hide it.
+  return sql`${value} = any(array(select form from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) forms(form)))`
 }
 
 function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
@@ -187,16 +188,18 @@ function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
   return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
 }
 
-/** Walks without jsonpath: no text of a user is ever one, and no mode of it raises. */
+/**
+ * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
+ * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
+ */
 function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
   const [step, ...rest] = steps
   if (step === undefined) return among(value, literal)
-  if (step === 'every') {
-    const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
-    return sql`exists (select from ${elements} as each(e) where ${below(sql`e`, rest, literal)})`
-  }
-  if ('member' in step) return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
-  return below(sql`(${value} -> ${step.index}::integer)`, rest, literal)
+  if (typeof step === 'object' && 'member' in step)
+    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+  const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
+  const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
+  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
 }
 
 /** `order by` of all keys; nulls where the key says. */
