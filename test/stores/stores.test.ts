@@ -191,7 +191,7 @@ describe.each(STORES)('%s', (store) => {
       }
       await fc.assert(fc.asyncProperty(queries, run), { numRuns: 250, seed: 20_261_121 })
     },
-    120_000,
+    240_000,
   )
 })
 
