@@ -14,6 +14,7 @@ import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import type { Parts } from './parts.ts'
+import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
@@ -32,6 +33,8 @@ export interface Platform {
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
+  /** The worker alone has one. */
+  readonly builder: Builder | undefined
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -51,6 +54,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const parts: Parts = {
     database,
+    statements: database,
     temporal,
     objects,
     objectClients,
@@ -70,6 +74,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
     functions,
+    builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },

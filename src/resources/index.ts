@@ -28,6 +28,7 @@ import { deleteObject, getObject, headObject, listObjects, putObject } from './o
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
+import { updateSchema } from './schemas/update.ts'
 import { configureServices, getServices } from './services.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
@@ -46,6 +47,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createSchema,
   getSchema,
   listSchemas,
+  updateSchema,
   deleteSchema,
   getOperation,
   listOperations,

@@ -202,6 +202,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_admin', false, false, false],
     ['tenon_anon', false, false, false],
     ['tenon_app', false, false, true],
+    ['tenon_builder', false, false, true],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_relay', false, false, false],
@@ -269,8 +270,11 @@ test('migrations are idempotent, also two at once', async () => {
     asSuperuser(`select table_name, column_name, data_type, column_default from information_schema.columns
       where table_schema = 'tenon' order by 1, 2`)
   const before = await dump()
-  const password = deriveSecret(masterKey, DERIVED.appPassword)
-  const runs = await Promise.all([migrate(databaseUrl, password), migrate(databaseUrl, password)])
+  const passwords = {
+    app: deriveSecret(masterKey, DERIVED.appPassword),
+    builder: deriveSecret(masterKey, DERIVED.builderPassword),
+  }
+  const runs = await Promise.all([migrate(databaseUrl, passwords), migrate(databaseUrl, passwords)])
   expect(runs.map(({ applied }) => applied)).toEqual([[], []])
   expect(await dump()).toEqual(before)
 })

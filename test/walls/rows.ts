@@ -80,6 +80,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
     foreign: 'own_list',
   },
+  'schema.update': {
+    path: ({ schemaId }) => `/v1/schemas/${schemaId}`,
+    body: () => ({ schema: { title: 'changed' } }),
+    foreign: 'not_found',
+  },
   'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },

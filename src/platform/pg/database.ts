@@ -1,6 +1,6 @@
 /** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
 
-import { DatabaseError, Pool } from 'pg'
+import { DatabaseError, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { Shares } from '../shares.ts'
@@ -17,7 +17,12 @@ export interface Mandate {
   readonly statementTimeoutMs: number
 }
 
-export class Database {
+/** Runs statements as one transaction, or as a part of the one that it stands for. */
+export interface Statements {
+  batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]>
+}
+
+export class Database implements Statements {
   readonly #pool: Pool
   readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
 
@@ -58,22 +63,48 @@ export class Database {
     }
   }
 
-  async #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+  /**
+   * Several round trips as one transaction, for what cannot be said in one statement. It ends when `work` does, or when
+   * nothing is asked of it for a while: locks are not held for a node that is gone.
+   * @param tenant whose share of the connections it takes
+   * @throws what `work` throws, and as {@link batch} does; then nothing has happened
+   */
+  async transaction<T>(tenant: string, work: (held: Statements) => Promise<T>): Promise<T> {
+    const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
+    try {
+      return await this.#lend(async (client) => {
+        await say(client, BEGIN)
+        try {
+          const made = await work({ batch: (mandate, statements) => send(client, mandate, statements) })
+          await say(client, 'commit')
+          return made
+        } catch (error) {
+          await say(client, 'rollback')
+          throw error
+        }
+      })
+    } finally {
+      giveBack?.()
+    }
+  }
+
+  #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+    return this.#lend((client) => send(client, mandate, statements))
+  }
+
+  /** A connection that broke meanwhile does not come back to the pool. */
+  async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw unavailable(error)
     })
-    const batch = new Batch([settings(mandate), ...statements])
-    let broken: unknown
+    let broken = false
     try {
-      client.query(batch)
-      const [, ...rows] = await batch.done
-      return rows
+      return await work(client)
     } catch (error) {
-      const translated = translate(error)
-      broken = translated.code === 'dependency_unavailable' ? error : undefined
-      throw translated
+      broken = error instanceof Problem && error.code === 'dependency_unavailable'
+      throw error
     } finally {
-      client.release(broken instanceof Error)
+      client.release(broken)
     }
   }
 
@@ -89,6 +120,24 @@ export class Database {
   }
 }
 
+const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
+  set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
+
+async function send(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+  const batch = new Batch([settings(mandate), ...statements])
+  client.query(batch)
+  const [, ...rows] = await batch.done.catch((error: unknown) => {
+    throw translate(error)
+  })
+  return rows
+}
+
+async function say(client: PoolClient, text: string): Promise<void> {
+  await client.query(text).catch((error: unknown) => {
+    throw translate(error)
+  })
+}
+
 /** All four are transaction-local (third argument `true`): they end with the batch. */
 function settings(mandate: Mandate): Sql {
   return sql`select set_config('role', ${mandate.mask}, true), set_config('tenon.tenant', ${mandate.tenant}, true),
@@ -96,9 +145,12 @@ function settings(mandate: Mandate): Sql {
     set_config('statement_timeout', ${mandate.statementTimeoutMs}, true)`
 }
 
-/** 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
+/** 55P03 is a lock that somebody else holds for long, 54000 a text too long for the index of its column;
+ * 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
 const REFUSALS = [
   [/^57014$/, 'query_timeout'],
+  [/^55P03$/, 'overloaded'],
+  [/^54000$/, 'value_invalid'],
   [/^42501$/, 'forbidden'],
   [/^22/, 'value_invalid'],
 ] as const

@@ -4,6 +4,7 @@ import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
+import { sameAsAnother } from '../schemas/indexes.ts'
 import { declaredStore } from './declared.ts'
 import { mongoStore } from './mongo/store.ts'
 import { jsonbStore } from './postgres/jsonb.ts'
@@ -54,7 +55,8 @@ async function within<T>(scope: WorkspaceScope, name: string, work: (at: Place) 
     return await work(await permitted(scope, name))
   } catch (error) {
     const why = refusal(error)
-    if (why !== 'is_declared' && why !== 'no_table') throw error
+    if (why !== 'is_declared' && why !== 'no_table')
+      throw sameAsAnother(error, await declarationOf(scope, name)) ?? error
     forgetDeclaration(scope, name)
     return work(await permitted(scope, name))
   }

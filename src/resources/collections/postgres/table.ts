@@ -63,7 +63,10 @@ function resolver(columns: readonly TableColumn[], typed: boolean): Columns {
     const [name] = path
     const column = Object.hasOwn(OURS, name) ? OURS[name] : declared.get(name)
     if (path.length === 1 && column !== undefined) return column
-    return { sql: within(sql`extra`, path), type: 'jsonb' }
+    const inside = columns.find(({ property, type }) => property === name && type === 'jsonb')
+    if (inside === undefined) return { sql: within(sql`extra`, path), type: 'jsonb' }
+    const whole = sql`coalesce(${within(sql`extra`, [name])}, ${inside.sql})`
+    return { sql: within(whole, path.slice(1)), type: 'jsonb' }
   }
 }
 
@@ -72,6 +75,7 @@ const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> =
   bigint: Number.isSafeInteger,
   'double precision': (value) => typeof value === 'number',
   boolean: (value) => typeof value === 'boolean',
+  jsonb: (value) => value !== null && value !== undefined,
 }
 
 /** `typed`: by column, null where there is none. `extra`: the rest, and what its column cannot hold, null included. */
@@ -111,10 +115,12 @@ const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
   bigint: sql`::bigint`,
   'double precision': sql`::double precision`,
   boolean: sql`::boolean`,
+  jsonb: sql`::jsonb`,
 }
 
 /** The value of a column in the jsonb `v`; the column's own name is the key. */
-const typedValue = ({ column, type }: TableColumn): Sql => sql`(v ->> ${column}::text)${CASTS[type]}`
+const typedValue = ({ column, type }: TableColumn): Sql =>
+  type === 'jsonb' ? sql`nullif(v -> ${column}::text, 'null')` : sql`(v ->> ${column}::text)${CASTS[type]}`
 
 export const tableStore: Store = {
   // The id of a retried activity is the same one: the conflict arm reads back what the first attempt stored.
