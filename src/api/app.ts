@@ -86,6 +86,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     exposeHeadRoute: operation.http.reply !== 'feed',
     onRequest: (request) => door.enter(request),
     handler: door.handle,
+    ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
   })
 }
 

@@ -77,13 +77,15 @@ function waitOf(prefer: string): number | undefined {
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
-  const { body: field, texts = {}, takes } = operation.http
+  const { body: field, takes } = operation.http
   if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}
   }
-  if (typeof request.body === 'string' && isText(request)) return textField(texts, request)
+  if (typeof request.body === 'string' && !isJson(request)) return textField(operation, request)
+  if (request.body !== undefined && !jsonTypes(operation).includes(mediaType(request)))
+    throw unsupported(operation)
   if (field !== '*') return request.body === undefined ? {} : { [field]: request.body }
   const body = request.body ?? {}
   if (typeof body !== 'object' || Array.isArray(body)) {
@@ -103,15 +105,18 @@ function refuseElsewhere(operation: AnyOperation, name: string): void {
 
 const mediaType = (request: FastifyRequest) =>
   request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
-const isText = (request: FastifyRequest) => mediaType(request) !== 'application/json'
+const isJson = (request: FastifyRequest) => /^application\/(\w[\w.-]*\+)?json$/.test(mediaType(request))
+const jsonTypes = ({ http }: AnyOperation) => http.json ?? ['application/json']
 
-function textField(texts: Readonly<Record<string, string>>, request: FastifyRequest): Fields {
-  const field = texts[mediaType(request)]
-  if (field === undefined) {
-    const taken = ['application/json', ...Object.keys(texts)].join(', ')
-    throw new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
-  }
+function textField(operation: AnyOperation, request: FastifyRequest): Fields {
+  const field = operation.http.texts?.[mediaType(request)]
+  if (field === undefined) throw unsupported(operation)
   return { [field]: request.body }
+}
+
+function unsupported(operation: AnyOperation): Problem {
+  const taken = [...jsonTypes(operation), ...Object.keys(operation.http.texts ?? {})].join(', ')
+  return new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
 }
 
 /** Texts of path and query become what the schema wants; what does not fit stays a text and fails there. */

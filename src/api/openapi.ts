@@ -124,7 +124,9 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
   if (operation.http.takes === 'bytes') return { required: true, content: anyType }
-  const content = json(body === '*' ? bodyObject(operation) : operation.input.properties[body])
+  const schema = body === '*' ? bodyObject(operation) : operation.input.properties[body]
+  const { json: types = ['application/json'] } = operation.http
+  const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
   const required = bodyRequired(operation).length > 0

@@ -14,6 +14,8 @@ export const LIMITS = {
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
+  batchOpsMax: 500,
+  batchBytesMax: 4_194_304,
   /** A cursor is sent back in a URL, beside the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
@@ -111,7 +113,9 @@ export const LIMITS = {
   validationMs: 200,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
-  updateAttemptsMax: 20,
+  /** Of a header with entity tags. */
+  conditionCharsMax: 1_000,
+  updateAttemptsMax: 100,
   functionSourceBytesMax: 262_144,
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 1_048_576,

@@ -27,6 +27,10 @@ export interface HttpBinding<Output> {
   readonly body?: string
   /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
   readonly takes?: 'bytes'
+  /** Of a JSON body, where it may be larger than others. */
+  readonly bodyBytesMax?: number
+  /** Media types of JSON that the body may have; `application/json` alone where absent. */
+  readonly json?: readonly string[]
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */

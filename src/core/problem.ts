@@ -57,6 +57,17 @@ export class Problem extends Error {
     this.headers = options.headers ?? {}
   }
 
+  /** The same problem with further extension members. */
+  with(members: Readonly<Record<string, unknown>>): Problem {
+    const { detail, hint, errors, headers, cause } = this
+    return new Problem(this.code, {
+      ...(detail !== undefined && { detail }),
+      ...(hint !== undefined && { hint }),
+      ...{ errors, headers, cause },
+      members: { ...this.members, ...members },
+    })
+  }
+
   get row(): Row {
     return PROBLEMS[this.code]
   }

@@ -3,11 +3,13 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
+import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import {
   createDocument,
   deleteDocument,
   getDocument,
   listDocuments,
+  patchDocument,
   queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
@@ -61,7 +63,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listDocuments,
   queryDocuments,
   updateDocument,
+  patchDocument,
   deleteDocument,
+  batchDocuments,
+  batchAnywhere,
   putObject,
   headObject,
   getObject,

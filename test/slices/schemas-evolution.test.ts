@@ -93,8 +93,13 @@ describe('declaring', () => {
       '/schema/properties/a/default',
       '/schema/properties/b/properties/c/default',
     ])
-    const right = { properties: { a: { type: 'integer', default: 1 } } }
-    expect((await declare({ schema: right })).status).toBe(201)
+    const right = { properties: { a: { type: 'integer', default: 1 } }, required: ['a'] }
+    for (const store of ['relational', 'document']) {
+      const { body: good } = await declare({ schema: right, store })
+      expect((await create(good.collection, {})).body).toMatchObject({ a: 1 })
+      expect((await create(good.collection, { a: 2 })).body).toMatchObject({ a: 2 })
+      expect((await create(good.collection, { a: null })).status).toBe(422)
+    }
   })
 
   test('every declared property of a relational collection has a column, indexed ones of a document collection', async () => {

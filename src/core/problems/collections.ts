@@ -65,11 +65,6 @@ export const COLLECTIONS = {
     title: 'Documents of the collection do not fit the new schema',
     help: 'See `offending`: mend or delete those documents, or loosen the schema. Nothing was changed.',
   },
-  unique_violation: {
-    status: 409,
-    title: 'Another document has the same',
-    help: 'See `detail` for the fields of the unique constraint.',
-  },
   not_supported: {
     status: 400,
     title: 'The store of the collection has no such thing',
@@ -80,8 +75,29 @@ export const COLLECTIONS = {
     title: 'The document takes too long to validate',
     help: 'Shorten it, or simplify patterns and alternatives of the schema.',
   },
+  number_unsafe: {
+    status: 400,
+    title: 'A number would not read back the same',
+    help: 'Integers beyond 2^53 - 1 are kept as strings.',
+  },
+  string_nul: { status: 400, title: 'A string holds a NUL character', help: 'Leave U+0000 out.' },
+  unique_violation: {
+    status: 409,
+    title: 'Another document has the same value in a unique field',
+    help: 'See `errors` for the fields; update the other document, or send another value.',
+  },
+  upsert_not_unique: {
+    status: 400,
+    title: 'An upsert names fields that are not unique',
+    help: 'Declare them: `"unique": [["field"]]` in the schema of the collection.',
+  },
+  atomic_not_supported: {
+    status: 400,
+    title: 'The store cannot make several changes at once',
+    help: 'Send `"atomic": false`, or use relational collections.',
+  },
   query_timeout: {
-    status: 504,
+    status: 503,
     title: 'The query took too long',
     help: 'Narrow it, or index the fields it uses.',
   },

@@ -95,12 +95,24 @@ export class MongoDocuments {
 export class DocumentsHandle {
   readonly #ref: WorkspaceRef
   readonly #role: Role
+  readonly #let: boolean
   readonly #open: () => Promise<Collection<Kept>>
 
-  constructor(ref: WorkspaceRef, role: Role, open: () => Promise<Collection<Kept>>) {
+  constructor(
+    ref: WorkspaceRef,
+    role: Role,
+    open: () => Promise<Collection<Kept>>,
+    mayWrite = role !== 'anon',
+  ) {
     this.#ref = ref
     this.#role = role
+    this.#let = mayWrite
     this.#open = open
+  }
+
+  /** The same for a caller whom a collection's declaration lets write, whatever its role. */
+  get writable(): DocumentsHandle {
+    return new DocumentsHandle(this.#ref, this.#role, this.#open, true)
   }
 
   /** Inserts it, or gives back what has its id already. */
@@ -154,11 +166,11 @@ export class DocumentsHandle {
     })
   }
 
-  /** @returns whether it was there */
-  delete(collection: string, id: string): Promise<boolean> {
+  /** @returns whether it was there, at version `from` */
+  delete(collection: string, id: string, from: number): Promise<boolean> {
     this.#mayWrite()
     return this.#ask(async (documents) => {
-      const answer = await documents.deleteOne(this.#own(collection, { id }))
+      const answer = await documents.deleteOne(this.#own(collection, { id, v: from }))
       return answer.deletedCount === 1
     })
   }
@@ -171,7 +183,7 @@ export class DocumentsHandle {
 
   /** What grants say in PostgreSQL. */
   #mayWrite(): void {
-    if (this.#role === 'anon') throw new Problem('forbidden')
+    if (!this.#let) throw new Problem('forbidden')
   }
 
   get #timeoutMs(): number {

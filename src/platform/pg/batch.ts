@@ -137,7 +137,7 @@ export class Batch implements Submittable {
       this.#prepared.uncertain.add(name)
     }
     for (const name of this.#dropped) this.#prepared.uncertain.add(name)
-    this.#reject(error)
+    this.#reject(Object.assign(error, { statement: this.#at }))
   }
 
   handleReadyForQuery(): void {

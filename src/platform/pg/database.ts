@@ -189,11 +189,31 @@ export function violated(error: unknown): string | undefined {
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
 }
 
+/** Which of the caller's statements failed, from 0 on; undefined where it was none of them. */
+export function failedStatement(error: unknown): number | undefined {
+  const from = error instanceof Problem ? error.cause : error
+  const { statement } = Object(from) as { statement?: unknown }
+  // The settings come first.
+  return typeof statement === 'number' && statement > 0 ? statement - 1 : undefined
+}
+
+/** What tenon.refuse_change (migration 0015) raised: what was in the way of the change. */
+export function changeRefused(
+  error: unknown,
+): { current: { version: number; bytes: number } | null } | undefined {
+  if (!(error instanceof DatabaseError) || error.code !== 'TN003') return undefined
+  return JSON.parse(error.detail ?? '{}')
+}
+
 /** Refusals that our own triggers raise, and a table that went with its declaration. */
-const RAISED: Readonly<Record<string, 'has_documents' | 'is_declared' | 'no_table'>> = {
+const RAISED: Readonly<
+  Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
+> = {
   TN001: 'has_documents',
   TN002: 'is_declared',
   '42P01': 'no_table',
+  '42703': 'no_column',
+  '40P01': 'deadlock',
 }
 
 /** Why the database refused a statement on a collection; undefined where it was something else. */

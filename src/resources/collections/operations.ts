@@ -4,17 +4,20 @@ import Type from 'typebox'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { READERS, WRITERS } from '../../core/policy.ts'
+import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { CollectionName, checkFields, Document, Fields, Shown, toDocument } from './fields.ts'
+import { versionsOf } from './conditions.ts'
+import { CollectionName, Document, Fields, Shown, toDocument } from './fields.ts'
 import { readBodyFilter, readSort } from './grammar/body.ts'
-import { readSelection } from './grammar/select.ts'
+import { readSelection, readUnset } from './grammar/select.ts'
 import { readFilters, readOrder } from './grammar/url.ts'
 import { pageOf } from './page.ts'
-import { storeOf } from './stores.ts'
+import { etagOf, missing } from './refusals.ts'
+import { inCollection } from './stores.ts'
+import { type Done, write } from './writes.ts'
 
-const etag = (document: { _version: number }) => `"v${document._version}"`
+const etag = (document: { _version: number }) => etagOf(document._version)
 
 /** A document id as the store takes it. Any other text is the id of nothing. */
 function documentId(id: string): string {
@@ -22,10 +25,22 @@ function documentId(id: string): string {
   return id
 }
 
+/** The document that a change has left. */
+function left({ stored }: Done): Document {
+  if (stored === undefined) throw new TypeError('a document that was written is there')
+  return toDocument(stored)
+}
+
+/** Fields as they are sent to a document's own address: an id among them must be that of the path. */
+function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
+  if (named === undefined || named === id) return fields
+  throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
+}
+
 export const createDocument = inWorkspace({
   name: 'collection.create',
   summary: 'Create a document',
-  roles: WRITERS,
+  roles: READERS,
   input: Input({ name: CollectionName, document: Fields }),
   output: Document,
   http: {
@@ -36,11 +51,7 @@ export const createDocument = inWorkspace({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: async (scope, { name, document }) => {
-    const content = checkFields(document)
-    const { store, collection } = await storeOf(scope, name)
-    return toDocument(await store.create(scope, collection, scope.uuid(), content))
-  },
+  run: async (scope, { name, document }) => left(await write(scope, name, { op: 'create', data: document })),
 })
 
 export const getDocument = inWorkspace({
@@ -51,9 +62,10 @@ export const getDocument = inWorkspace({
   output: Document,
   http: { method: 'GET', path: '/v1/collections/{name}/documents/{id}', etag },
   run: async (scope, { name, id }) => {
-    const { store, collection } = await storeOf(scope, name)
-    const stored = await store.get(scope, collection, documentId(id))
-    if (stored === undefined) throw notFound('document')
+    const [stored] = await inCollection(scope, name, ['read'], ({ store, collection }) =>
+      store.read(scope, [{ collection, id: documentId(id) }]),
+    )
+    if (stored === undefined) throw missing()
     return toDocument(stored)
   },
 })
@@ -131,65 +143,78 @@ export const queryDocuments = inWorkspace({
     }),
 })
 
+const conditions = {
+  if_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
+  if_none_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
+}
+const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
+
 export const updateDocument = inWorkspace({
   name: 'collection.update',
   summary: 'Set the named fields of a document; the others stay',
-  roles: WRITERS,
+  roles: READERS,
   input: Input({
     name: CollectionName,
     id: Ref('document'),
     document: Fields,
-    if_match: Type.Optional(Type.String({ maxLength: 100 })),
+    replace: Type.Optional(
+      Type.Boolean({ description: 'The fields that are not named go, instead of staying.' }),
+    ),
+    unset: Type.Optional(Type.String({ description: '`a,b`: fields that go.' })),
+    ...conditions,
   }),
   output: Document,
   http: {
     method: 'PUT',
     path: '/v1/collections/{name}/documents/{id}',
     body: 'document',
-    headers: { if_match: 'if-match' },
+    headers: CONDITION_HEADERS,
     etag,
   },
-  // An empty object changes nothing and makes no version (data-plane §2.4).
-  run: async (scope, { name, id, document, if_match }) => {
-    const { id: named, ...fields } = document
-    if (named !== undefined && named !== id) {
-      throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
-    }
-    const content = checkFields(fields)
-    const version = if_match === undefined || if_match === '*' ? undefined : versionOf(if_match)
-    const { store, collection } = await storeOf(scope, name)
-    const updated = await store.update(scope, collection, documentId(id), content, version)
-    if (updated === undefined) throw notFound('document')
-    if ('stored' in updated) return toDocument(updated.stored)
-    throw whyNot(updated)
+  run: async (scope, { name, id, document, replace, unset, ...when }) => {
+    const at = { id: documentId(id), ifVersions: versionsOf(when) }
+    const data = fieldsFor(id, document)
+    const gone = readUnset(unset)
+    if (replace !== true) return left(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
+    if (gone.length > 0)
+      throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
+    return left(await write(scope, name, { op: 'replace', ...at, data }))
   },
 })
 
-function whyNot(updated: { staleAt: number } | { bytes: number }): Problem {
-  if ('bytes' in updated)
-    return new Problem('body_too_large', { detail: `The document would have ${updated.bytes} bytes.` })
-  return new Problem('precondition_failed', {
-    detail: `The document is at version ${updated.staleAt}.`,
-    headers: { etag: `"v${updated.staleAt}"` },
-  })
-}
-
-/** Strong tags only (RFC 9110 §13.1.1): a tag that is not one of ours matches no version. */
-function versionOf(tag: string): number {
-  const [, digits] = /^"v([0-9]{1,15})"$/.exec(tag) ?? []
-  return digits === undefined ? 0 : Number(digits)
-}
+export const patchDocument = inWorkspace({
+  name: 'collection.patch',
+  summary: 'Merge a patch into a document (RFC 7396): members are set, null takes one away, at any depth',
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), document: Fields, ...conditions }),
+  output: Document,
+  http: {
+    method: 'PATCH',
+    path: '/v1/collections/{name}/documents/{id}',
+    body: 'document',
+    json: ['application/merge-patch+json', 'application/json'],
+    headers: CONDITION_HEADERS,
+    etag,
+  },
+  run: async (scope, { name, id, document, ...when }) => {
+    const at = { id: documentId(id), ifVersions: versionsOf(when) }
+    return left(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
+  },
+})
 
 export const deleteDocument = inWorkspace({
   name: 'collection.delete',
   summary: 'Delete a document',
-  roles: WRITERS,
-  input: Input({ name: CollectionName, id: Ref('document') }),
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), ...conditions }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
-  http: { method: 'DELETE', path: '/v1/collections/{name}/documents/{id}' },
-  run: async (scope, { name, id }) => {
-    const { store, collection } = await storeOf(scope, name)
-    if (!(await store.delete(scope, collection, documentId(id)))) throw notFound('document')
+  http: {
+    method: 'DELETE',
+    path: '/v1/collections/{name}/documents/{id}',
+    headers: CONDITION_HEADERS,
+  },
+  run: async (scope, { name, id, ...when }) => {
+    await write(scope, name, { op: 'delete', id: documentId(id), ifVersions: versionsOf(when) })
     return { id, deleted: true as const }
   },
 })

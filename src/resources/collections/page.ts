@@ -4,11 +4,12 @@ import type { Page } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
+import { typed } from './declared.ts'
 import { type Shown, toDocument } from './fields.ts'
 import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './grammar/filter.ts'
 import { project, type Selection } from './grammar/select.ts'
 import type { Query } from './store.ts'
-import { storeOf } from './stores.ts'
+import { inCollection } from './stores.ts'
 
 export interface Asked {
   readonly filter: Filter
@@ -25,9 +26,10 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
   const order = totalOrder(asked.order)
   const digest = digestOf(name, filter, order)
   const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
-  const { store, collection } = await storeOf(scope, name)
   const query = { filter, order, limit: size + 1, ...(after !== undefined && { after }) }
-  const rows = await store.list(scope, collection, query).catch((error: unknown) => {
+  const rows = await inCollection(scope, name, ['read'], ({ store, collection }) =>
+    store.list(scope, collection, { ...query, filter: typed(filter, collection.declared) }),
+  ).catch((error: unknown) => {
     throw explained(error, query)
   })
   const shown = rows.slice(0, size)

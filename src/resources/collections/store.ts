@@ -41,31 +41,55 @@ export interface Query {
   readonly limit: number
 }
 
-/** Why an update did not happen, or what it made. */
-export type Updated =
-  | { readonly stored: Stored }
-  | { readonly staleAt: number }
-  | { readonly bytes: number }
-  | undefined
+/** One change of one document. `ifVersions`: those it may be at; where absent, any. */
+export type Change =
+  /** The same id again changes nothing and gives back what is there: activities are retried. */
+  | { readonly verb: 'create'; readonly id: string; readonly content: Content }
+  /** Sets the named fields and takes others away; where that is none at all, it changes nothing and makes no version. */
+  | {
+      readonly verb: 'update'
+      readonly id: string
+      readonly content: Content
+      readonly unset: readonly string[]
+      readonly ifVersions?: readonly number[]
+    }
+  | {
+      readonly verb: 'replace'
+      readonly id: string
+      readonly content: Content
+      readonly ifVersions?: readonly number[]
+    }
+  | { readonly verb: 'delete'; readonly id: string; readonly ifVersions?: readonly number[] }
+
+/** A document's place. */
+export interface Place {
+  readonly collection: Collection
+  readonly id: string
+}
+export interface Write {
+  readonly collection: Collection
+  readonly change: Change
+}
+
+/** What became of a change. `current`: the document is there, but at another version, or would become too large. */
+export type Outcome =
+  /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
+  | { readonly version: number; readonly stored?: Stored }
+  | { readonly missing: true }
+  | { readonly current: number; readonly bytes: number }
+  /** Another document has the same values in these fields, which are unique. */
+  | { readonly taken: readonly string[] }
 
 /** All of it is bounded by the scope: a store adds tenant and workspace by itself and is never told them. */
 export interface Store {
-  /** The same id again gives back what the first attempt stored: activities are retried. */
-  create(scope: WorkspaceScope, collection: Collection, id: string, content: Content): Promise<Stored>
-  get(scope: WorkspaceScope, collection: Collection, id: string): Promise<Stored | undefined>
+  /** Changes in one kind of store can be one transaction. */
+  readonly kind: 'postgresql' | 'mongodb'
+  /** In the order asked; undefined where there is none. */
+  read(scope: WorkspaceScope, places: readonly Place[]): Promise<(Stored | undefined)[]>
   list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Stored[]>
   /**
-   * Sets the named fields; none named changes nothing and makes no version.
-   * @param ifVersion the version it must be at
-   * @returns undefined where there is no such document; `bytes` where it would become larger than a document may be
+   * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
+   * @throws Problem `atomic_not_supported` where there are several and the store cannot
    */
-  update(
-    scope: WorkspaceScope,
-    collection: Collection,
-    id: string,
-    content: Content,
-    ifVersion?: number,
-  ): Promise<Updated>
-  /** @returns whether it was there */
-  delete(scope: WorkspaceScope, collection: Collection, id: string): Promise<boolean>
+  write(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]>
 }

@@ -1,70 +1,97 @@
-/** Which store a collection is in, and what is known of it. */
+/** Which store a collection is in, what is known of it, and what the caller may do there. */
 
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
-import { sameAsAnother } from '../schemas/indexes.ts'
-import { declaredStore } from './declared.ts'
+import {
+  type AnonAccess,
+  type Declaration,
+  declarationOf,
+  forgetDeclaration,
+} from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
-import { jsonbStore } from './postgres/jsonb.ts'
-import { tableStore } from './postgres/table.ts'
+import { postgresStore } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
 
-export interface Place {
+/** What may be done with documents; anon keys need to be let. */
+export type Right = keyof AnonAccess
+
+export interface Where {
   readonly store: Store
   readonly collection: Collection
 }
 
-/** The store of a collection, declared or not; a name that nobody declared is in the document store. */
-export async function storeOf(_scope: WorkspaceScope, name: string): Promise<Place> {
-  return { store: current, collection: { name } }
-}
-
-async function placeOf(scope: WorkspaceScope, name: string): Promise<Place> {
-  const declared = await declarationOf(scope, name)
-  if (declared === undefined) return { store: documentStore(scope), collection: { name } }
-  const elsewhere = declared.store === 'document' ? scope.documents : undefined
-  const inner = elsewhere === undefined ? tableStore : mongoStore(elsewhere)
-  return { store: declaredStore(inner, declared), collection: { name, declared } }
-}
-
-/** Of collections that nobody declared. */
-const documentStore = ({ documents }: WorkspaceScope): Store =>
-  documents === undefined ? jsonbStore : mongoStore(documents)
-
-/** Whatever the declaration is at the moment of each call. */
-const current: Store = {
-  create: (scope, { name }, ...rest) =>
-    within(scope, name, (at) => at.store.create(scope, at.collection, ...rest)),
-  update: (scope, { name }, ...rest) =>
-    within(scope, name, (at) => at.store.update(scope, at.collection, ...rest)),
-  delete: (scope, { name }, ...rest) =>
-    within(scope, name, (at) => at.store.delete(scope, at.collection, ...rest)),
-  get: (scope, { name }, ...rest) => within(scope, name, (at) => at.store.get(scope, at.collection, ...rest)),
-  list: (scope, { name }, ...rest) =>
-    within(scope, name, (at) => at.store.list(scope, at.collection, ...rest)),
+/** Work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
+export function inCollection<T>(
+  scope: WorkspaceScope,
+  name: string,
+  rights: readonly Right[],
+  work: (where: Where) => Promise<T>,
+): Promise<T> {
+  return inCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
 }
 
 /**
  * What is remembered of a declaration may be some seconds old. Where the database refuses because of that, it is
  * asked for anew and the work done once more: nothing was done the first time.
+ * @param wanted the rights that the caller needs, by the collection's name
  */
-async function within<T>(scope: WorkspaceScope, name: string, work: (at: Place) => Promise<T>): Promise<T> {
+export async function inCollections<T>(
+  scope: WorkspaceScope,
+  wanted: ReadonlyMap<string, readonly Right[]>,
+  work: (at: (name: string) => Where) => Promise<T>,
+): Promise<T> {
   try {
-    return await work(await permitted(scope, name))
+    return await work(await placesOf(scope, wanted))
   } catch (error) {
-    const why = refusal(error)
-    if (why !== 'is_declared' && why !== 'no_table')
-      throw sameAsAnother(error, await declarationOf(scope, name)) ?? error
-    forgetDeclaration(scope, name)
-    return work(await permitted(scope, name))
+    if (!OUT_OF_DATE.has(refusal(error))) throw error
+    for (const name of wanted.keys()) forgetDeclaration(scope, name)
+    return work(await placesOf(scope, wanted))
   }
 }
 
+const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
+
+async function placesOf(
+  scope: WorkspaceScope,
+  wanted: ReadonlyMap<string, readonly Right[]>,
+): Promise<(name: string) => Where> {
+  const places = new Map<string, Where>()
+  for (const [name, rights] of wanted) {
+    const place = await placeOf(scope, name)
+    permit(scope, place.collection, rights)
+    places.set(name, place)
+  }
+  return (name) => {
+    const place = places.get(name)
+    if (place === undefined) throw new TypeError(`nobody asked for ${name}`)
+    return place
+  }
+}
+
+async function placeOf(scope: WorkspaceScope, name: string): Promise<Where> {
+  const declared = await declarationOf(scope, name)
+  const { documents } = scope
+  const elsewhere = declared?.store !== 'relational' && documents !== undefined
+  return {
+    store: elsewhere ? mongoStore(lets(declared) ? documents.writable : documents) : postgresStore,
+    collection: { name, ...(declared !== undefined && { declared }) },
+  }
+}
+
+/** Whether anon keys may write at all; each change is permitted by itself before. */
+const lets = (declared: Declaration | undefined) =>
+  declared !== undefined && (declared.anon.create || declared.anon.update || declared.anon.delete)
+
+const READS_ONLY: AnonAccess = { read: true, create: false, update: false, delete: false }
+
 /** The policies say the same; here it gets a reason. */
-async function permitted(scope: WorkspaceScope, name: string): Promise<Place> {
-  const place = await placeOf(scope, name)
-  if (scope.actor.role !== 'anon' || place.collection.declared?.anon.read !== false) return place
-  throw new Problem('forbidden', { detail: `Anon keys may not read the collection ${name}.` })
+function permit(scope: WorkspaceScope, { name, declared }: Collection, rights: readonly Right[]): void {
+  if (scope.actor.role !== 'anon') return
+  const missing = rights.find((right) => !(declared?.anon ?? READS_ONLY)[right])
+  if (missing === undefined) return
+  throw new Problem('forbidden', {
+    detail: `Anon keys may not ${missing} documents of ${name}.`,
+    hint: `The declaration of a collection lets them: "access": {"anon": {"${missing}": true}}.`,
+  })
 }

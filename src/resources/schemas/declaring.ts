@@ -1,7 +1,7 @@
 /** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
-import { checkFields } from '../collections/fields.ts'
+import { checkFields } from '../collections/bounds.ts'
 import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
 import { defaultsOf, propertiesWithDefault, withDefaults } from './defaults.ts'

@@ -6,7 +6,7 @@ import { Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Filter, OrderKey } from '../collections/grammar/filter.ts'
 import { mongoStore } from '../collections/mongo/store.ts'
-import { tableStore } from '../collections/postgres/table.ts'
+import { postgresStore } from '../collections/postgres/store.ts'
 import type { Store, Stored } from '../collections/store.ts'
 import type { Declaration } from './declarations.ts'
 import type { Prepared } from './prepare.ts'
@@ -123,7 +123,7 @@ export class Examination {
   }
 
   #store(scope: WorkspaceScope): Store {
-    return this.#inMongo(scope) && scope.documents !== undefined ? mongoStore(scope.documents) : tableStore
+    return this.#inMongo(scope) && scope.documents !== undefined ? mongoStore(scope.documents) : postgresStore
   }
 }
 

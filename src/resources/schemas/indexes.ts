@@ -4,7 +4,6 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { violated } from '../../platform/pg/database.ts'
 import type { Scalar, TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
@@ -135,18 +134,6 @@ export function indexesOf(
     last += 1
     return { name: `i${last}`, ...one, fields: [...one.fields], columns: names, state: 'ready' }
   })
-}
-
-/** The Problem that a write met where a unique index refused it; undefined where it was something else. */
-export function sameAsAnother(
-  error: unknown,
-  declared: { readonly id: string; readonly indexes: readonly Index[] } | undefined,
-): Problem | undefined {
-  const constraint = violated(error)
-  const index = declared?.indexes.find(({ name }) => constraint === `${declared.id}_${name}`)
-  if (index === undefined) return undefined
-  const detail = `Another document has the same ${index.fields.join(', ')}.`
-  return new Problem('unique_violation', { detail, members: { fields: index.fields }, cause: error })
 }
 
 function columnOf(field: string, columns: readonly TableColumn[]): string {

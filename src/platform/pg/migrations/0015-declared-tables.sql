@@ -35,10 +35,10 @@ grant select, delete on tenon.outbox to tenon_relay;
 create policy relay on tenon.outbox to tenon_relay using (true);
 
 -- Raises TN003: one change of an atomic batch could not be made, so none is.
-create function tenon.refuse_change(index integer, current jsonb) returns jsonb language plpgsql as $$
+create function tenon.refuse_change(current jsonb) returns jsonb language plpgsql as $$
 begin
   raise exception 'change refused' using errcode = 'TN003',
-    detail = jsonb_build_object('index', index, 'current', current);
+    detail = jsonb_build_object('current', current);
 end $$;
 
 alter table tenon.schemas

@@ -72,10 +72,6 @@ declare
   filled boolean;
   made jsonb := '[]';
 begin
-  if jsonb_typeof(declared.indexes) <> 'array' or jsonb_array_length(declared.indexes) > 100
-    or (select count(distinct value ->> 'name') <> count(*) from jsonb_array_elements(declared.indexes)) then
-    raise exception 'not indexes' using errcode = 'check_violation';
-  end if;
   filled := tenon.has_rows(format('select exists (select from tenon_data.%I where $1 <> '''')', declared.relation),
     declared.tenant_id, declared.workspace_id, declared.collection);
   for item in select value from jsonb_array_elements(declared.indexes) loop
@@ -105,6 +101,10 @@ declare
   declared tenon.schemas := new;
   item jsonb;
 begin
+  if jsonb_typeof(new.indexes) <> 'array' or jsonb_array_length(new.indexes) > 100
+    or (select count(distinct value ->> 'name') <> count(*) from jsonb_array_elements(new.indexes)) then
+    raise exception 'not indexes' using errcode = 'check_violation';
+  end if;
   if (new.schema, new.mode, new.columns, new.access) is not distinct from (old.schema, old.mode, old.columns, old.access)
     and (select jsonb_agg(tenon.declared_index(value)) from jsonb_array_elements(new.indexes))
       is not distinct from (select jsonb_agg(tenon.declared_index(value)) from jsonb_array_elements(old.indexes)) then

@@ -26,6 +26,20 @@ export function readSelection(
   return tree
 }
 
+/** `a,b`: names of fields that are taken away. */
+export function readUnset(text: string | undefined): string[] {
+  if (text === undefined) return []
+  const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
+  const parts = commaParts(text)
+  if (parts.length > LIMITS.selectFieldsMax)
+    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are taken away.`)
+  return parts.map((part) => {
+    const [name, ...below] = readPath(part, source)
+    if (below.length === 0 && name !== 'id' && !name.startsWith('_')) return name
+    throw refusal(source, 'It takes fields of the document itself, not of what is inside them.')
+  })
+}
+
 /** `a` beside `a.b` shows all of a, whichever comes first. */
 function grow(tree: Growing, [name, ...rest]: readonly string[]): void {
   if (name === undefined) {

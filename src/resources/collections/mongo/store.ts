@@ -1,10 +1,10 @@
-/** The store of undeclared collections over the MongoDB wire protocol, where one is configured. */
+/** The store of documents over the MongoDB wire protocol, where one is configured. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentsHandle, MongoDocument } from '../../../platform/documents/mongo.ts'
-import type { Fields } from '../fields.ts'
-import type { Collection, Store, Stored, Updated } from '../store.ts'
+import { after, type Fields } from '../fields.ts'
+import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileQuery } from './compile.ts'
 import { fromStored, keysOf, toStored } from './form.ts'
 
@@ -13,46 +13,76 @@ const TURNS_MAX = 50
 
 export function mongoStore(documents: DocumentsHandle): Store {
   return {
-    create: async (_scope, { name }, id, { fields }) => {
-      const now = new Date()
-      return toRow(await documents.insert(name, toDocument(id, fields, 1, now, now)))
-    },
+    kind: 'mongodb',
 
-    get: async (_scope, { name }, id) => {
-      const found = await documents.get(name, id)
-      return found && toRow(found)
-    },
+    read: (_scope, places) =>
+      Promise.all(
+        places.map(async ({ collection: { name }, id }) => {
+          const found = await documents.get(name, id)
+          return found && toRow(found)
+        }),
+      ),
 
     list: async (_scope, { name }, query) => (await documents.find(name, compileQuery(query))).map(toRow),
 
-    update: (_scope, collection, id, { fields }, ifVersion) =>
-      update(documents, collection, id, fields, ifVersion),
-
-    delete: (_scope, { name }, id) => documents.delete(name, id),
+    write: async (_scope, writes) => {
+      const [only, ...more] = writes
+      if (only === undefined) return []
+      if (more.length > 0)
+        throw new Problem('atomic_not_supported', {
+          detail: 'Documents outside PostgreSQL are changed one by one.',
+        })
+      return [await change(documents, only.collection.name, only.change)]
+    },
   }
 }
 
-/** Reads, merges and writes where nobody else has written meanwhile. */
-async function update(
+async function change(documents: DocumentsHandle, name: string, asked: Change): Promise<Outcome> {
+  if (asked.verb !== 'create') return changeExisting(documents, name, asked)
+  const now = new Date()
+  const { id, content } = asked
+  return written(await documents.insert(name, toDocument(id, content.fields, 1, now, now)))
+}
+
+/** Reads, changes and writes where nobody else has written meanwhile. */
+async function changeExisting(
   documents: DocumentsHandle,
-  { name }: Collection,
-  id: string,
-  fields: Fields,
-  ifVersion: number | undefined,
-): Promise<Updated> {
+  name: string,
+  asked: Exclude<Change, { verb: 'create' }>,
+): Promise<Outcome> {
   for (let turn = 0; turn < TURNS_MAX; turn++) {
-    const found = await documents.get(name, id)
-    if (found === undefined) return undefined
-    if (ifVersion !== undefined && found.v !== ifVersion) return { staleAt: found.v }
-    const names = Object.keys(fields)
-    if (names.length === 0) return { stored: toRow(found) }
-    const merged = { ...fromStored(found.d), ...fields }
-    const bytes = Buffer.byteLength(JSON.stringify(merged))
-    if (bytes > LIMITS.documentBytesMax) return { bytes }
-    const next = toDocument(id, merged, found.v + 1, found.created_at, new Date())
-    if (await documents.replace(name, found.v, next)) return { stored: toRow(next) }
+    const found = await documents.get(name, asked.id)
+    if (found === undefined) return { missing: true }
+    if (asked.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
+    const outcome = await tryChange(documents, name, found, asked)
+    if (outcome !== undefined) return outcome
   }
   throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
+}
+
+/** @returns undefined where somebody else was first */
+async function tryChange(
+  documents: DocumentsHandle,
+  name: string,
+  found: MongoDocument,
+  asked: Exclude<Change, { verb: 'create' }>,
+): Promise<Outcome | undefined> {
+  const { id, v } = found
+  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
+  const fields = changed(fromStored(found.d), asked)
+  if (fields === undefined) return written(found)
+  const bytes = Buffer.byteLength(JSON.stringify(fields))
+  if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
+  const next = toDocument(id, fields, v + 1, found.created_at, new Date())
+  return (await documents.replace(name, v, next)) ? written(next) : undefined
+}
+
+/** @returns undefined where nothing is named */
+function changed(fields: Fields, asked: Extract<Change, { verb: 'update' | 'replace' }>): Fields | undefined {
+  if (asked.verb === 'replace') return asked.content.fields
+  const { content, unset } = asked
+  if (Object.keys(content.fields).length + unset.length === 0) return undefined
+  return after(fields, content.fields, unset)
 }
 
 function toDocument(
@@ -64,6 +94,8 @@ function toDocument(
 ): MongoDocument {
   return { id, d: toStored(fields), k: keysOf(fields), v, created_at, updated_at }
 }
+
+const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
 
 function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
   return {

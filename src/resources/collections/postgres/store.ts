@@ -1,0 +1,151 @@
+/** The store of documents in PostgreSQL: every change, and several at once, is one transaction in one round trip. */
+
+import { Problem } from '../../../core/problem.ts'
+import { changeRefused, failedStatement, violated } from '../../../platform/pg/database.ts'
+import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../../platform/scope.ts'
+import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
+import { compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { type TableRow, tableOf, toStored } from './table.ts'
+import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+
+type Rows = readonly Readonly<Record<string, unknown>>[]
+
+/** A statement for some of the writes, and what its rows say of each of them. */
+interface Step {
+  readonly writes: readonly Write[]
+  readonly statement: Sql
+  readonly outcomes: (rows: Rows) => (Outcome | undefined)[]
+}
+
+export const postgresStore: Store = {
+  kind: 'postgresql',
+
+  read: async (scope, places) => {
+    const found = await scope.batch(
+      ...places.map(({ collection, id }) => {
+        const table = tableOf(collection)
+        return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
+      }),
+    )
+    return places.map(({ collection }, index) => {
+      const row = found[index]?.[0]
+      return row && toStored(tableOf(collection), row as unknown as TableRow)
+    })
+  },
+
+  list: async (scope, collection, { filter, order, after, limit }) => {
+    const table = tableOf(collection)
+    const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, table.resolve)}`
+    const rows = await scope.rows<TableRow>(sql`
+      select ${table.row} from ${table.name}
+      where ${table.own} and ${compileFilter(filter, table.resolve)}${behind}
+      order by ${compileOrder(order, table.resolve)} limit ${limit}`)
+    return rows.map((row) => toStored(table, row))
+  },
+
+  write: async (scope, writes) => {
+    const steps = stepsOf(scope, writes)
+    try {
+      const found = await scope.batch(...steps.map((step) => step.statement))
+      const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
+      return await withExisting(scope, writes, outcomes)
+    } catch (error) {
+      const at = failedStatement(error) ?? 0
+      const outcome = outcomeOfError(error, steps[at])
+      if (outcome === undefined) throw error
+      const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+      return writes.map((_, index) => (index === before ? outcome : undefined))
+    }
+  },
+}
+
+function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
+  const refused = changeRefused(error)
+  if (refused !== undefined) return outcomeOf(refused.current)
+  const constraint = violated(error)
+  const { collection, change } = step?.writes[0] ?? {}
+  const { declared } = collection ?? {}
+  if (change?.verb === 'create' && constraint?.endsWith('_pkey'))
+    return { version: 1, stored: unseen(change) }
+  const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
+  return index && { taken: index.fields }
+}
+
+/** Neighbours that create in the same collection are one statement, unless one of them alone could be refused. */
+function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Step[] {
+  const runs: Write[][] = []
+  for (const write of writes) {
+    const run = runs.at(-1)
+    if (run !== undefined && alike(run[0], write)) run.push(write)
+    else runs.push([write])
+  }
+  return runs.map((run) => stepOf(scope, run, writes.length > 1))
+}
+
+const alike = (a: Write | undefined, b: Write) =>
+  a?.change.verb === 'create' &&
+  b.change.verb === 'create' &&
+  a.collection === b.collection &&
+  a.collection.declared?.indexes.some(({ unique }) => unique) !== true
+
+function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
+  const [first] = writes
+  if (first === undefined) throw new TypeError('a step has a write')
+  const { collection, change } = first
+  const table = tableOf(collection)
+  const purpose = { collection: collection.name, oneOfMany }
+  if (change.verb !== 'create') {
+    const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
+    return { writes, statement: changeStatement(table, purpose, change), outcomes }
+  }
+  if (scope.actor.role === 'anon' && collection.declared?.anon.read === false) {
+    const statement = blindCreateStatement(table, purpose, change)
+    return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
+  }
+  const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
+  const outcomes = (rows: Rows) => {
+    const byId = new Map(rows.map((row) => [row['id'], row]))
+    return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
+  }
+  return { writes, statement: createStatement(table, purpose, creates), outcomes }
+}
+
+/** The document as it was sent: who may not read is shown nothing else. */
+function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
+  const now = new Date().toISOString()
+  return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
+}
+
+/** What a first attempt has made is read back for the second. */
+async function withExisting(
+  scope: WorkspaceScope,
+  writes: readonly Write[],
+  outcomes: (Outcome | undefined)[],
+): Promise<Outcome[]> {
+  const places = writes.flatMap(({ collection, change }, index): Place[] =>
+    outcomes[index] === undefined ? [{ collection, id: change.id }] : [],
+  )
+  const found = places.length === 0 ? [] : await postgresStore.read(scope, places)
+  return outcomes.map((outcome) => {
+    if (outcome !== undefined) return outcome
+    const stored = found.shift()
+    if (stored === undefined) throw new Problem('overloaded', { detail: 'The document is being deleted.' })
+    return { version: stored.version, stored }
+  })
+}
+
+function rowOutcome(collection: Write['collection'], row: Rows[number] | undefined): Outcome {
+  const id = row?.['id']
+  if (typeof id !== 'string' || row === undefined) return outcomeOf(row?.['current'] as Current)
+  const version = Number(row['version'])
+  if (!('extra' in row)) return { version }
+  return { version, stored: toStored(tableOf(collection), row as unknown as TableRow) }
+}
+
+type Current = { readonly version: number; readonly bytes: number } | null | undefined
+
+function outcomeOf(current: Current): Outcome {
+  if (current === null || current === undefined) return { missing: true }
+  return { current: current.version, bytes: current.bytes }
+}

@@ -1,0 +1,243 @@
+/** Changes of documents: planned, written all or none, and planned again where somebody else was first. */
+
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { refusal } from '../../platform/pg/database.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { after } from './fields.ts'
+import type { Filter } from './grammar/filter.ts'
+import { refusalOf, stale } from './refusals.ts'
+import type { Collection, Outcome, Store, Stored } from './store.ts'
+import { inCollections, type Right, type Where } from './stores.ts'
+import { type Current, type Planned, planAlone, planOn, RIGHTS, standsAlone, type Wish } from './wishes.ts'
+
+/** A wish, and the collection it is for. */
+export interface Asked {
+  readonly collection: string
+  readonly wish: Wish
+}
+
+/** What was made of a wish. */
+export interface Done {
+  readonly id: string
+  readonly created: boolean
+  /** That the document has now, or had when it was deleted. */
+  readonly version: number
+  /** The document, where one thing was asked and it is still there. */
+  readonly stored?: Stored
+}
+
+/**
+ * Does all that is asked, or nothing of it, in one round trip where nothing has to be read first.
+ * @throws Problem of the first wish that cannot be done; where several were asked, `op_index` says which
+ */
+export function writeAll(scope: WorkspaceScope, asked: readonly Asked[]): Promise<Done[]> {
+  // The same ids at every attempt, and in every attempt of an activity.
+  const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))
+  const rights = new Map<string, readonly Right[]>()
+  for (const { collection, wish } of asked)
+    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[wish.op]])
+  return inCollections(scope, rights, async (at) => {
+    const tasks = asked.map(({ collection, wish }, index) => ({
+      ...at(collection),
+      wish,
+      id: ids[index] ?? '',
+    }))
+    for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
+      const done = await attemptAll(scope, tasks)
+      if (done !== undefined) return done
+    }
+    throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
+  })
+}
+
+/** One change of one document. */
+export async function write(scope: WorkspaceScope, collection: string, wish: Wish): Promise<Done> {
+  const [done] = await writeAll(scope, [{ collection, wish }])
+  if (done === undefined) throw new TypeError('one wish has one outcome')
+  return done
+}
+
+interface Task extends Where {
+  readonly wish: Wish
+  /** Of a document that comes to be. */
+  readonly id: string
+}
+
+/** @returns undefined where somebody else was first and all is to be planned again */
+async function attemptAll(scope: WorkspaceScope, tasks: readonly Task[]): Promise<Done[] | undefined> {
+  const planned = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
+    ? tasks.map((task, index) => inPlace(index, tasks, () => planAlone(task.collection, task.wish, task.id)))
+    : planAll(tasks, await currentOf(scope, tasks))
+  const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
+  const outcomes = await storeOf(tasks).write(scope, writes).catch(undefinedOnDeadlock)
+  if (outcomes === undefined) return undefined
+  const failed = outcomes.findIndex((outcome) => outcome !== undefined && refusalOf(outcome) !== undefined)
+  const refused = outcomes[failed]
+  if (refused === undefined) return planned.map((plan, index) => doneOf(plan, outcomes[index]))
+  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).wish)) return undefined
+  throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
+}
+
+/** Two batches held what the other one wanted: one of them was let go and is planned again. */
+function undefinedOnDeadlock(error: unknown): undefined {
+  if (refusal(error) !== 'deadlock') throw error
+}
+
+/** Whether it may be done when it is planned on what is there by now. */
+function isTransient(refused: Outcome, wish: Wish): boolean {
+  if ('taken' in refused)
+    return wish.op === 'upsert' && refused.taken.every((field) => wish.on.includes(field))
+  return !tooLarge(refused)
+}
+
+const tooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
+
+function taskAt(tasks: readonly Task[], index: number): Task {
+  const task = tasks[index]
+  if (task === undefined) throw new TypeError('no such task')
+  return task
+}
+
+/** One transaction is one store's. */
+function storeOf(tasks: readonly Task[]): Store {
+  const { store } = taskAt(tasks, 0)
+  if (tasks.every((task) => task.store.kind === store.kind)) return store
+  throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
+}
+
+function doneOf({ change, warnings }: Planned, outcome: Outcome | undefined): Done {
+  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
+  const { version, stored } = outcome
+  const done = { id: change.id, created: change.verb === 'create', version }
+  if (stored === undefined) return done
+  return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
+}
+
+/** What is there of each task's document; of a new one, nothing. */
+async function currentOf(scope: WorkspaceScope, tasks: readonly Task[]): Promise<(Stored | undefined)[]> {
+  const places = tasks.map(({ collection, wish }) => ('id' in wish ? { collection, id: wish.id } : undefined))
+  const wanted = places.filter((place) => place !== undefined)
+  const read = wanted.length === 0 ? [] : await storeOf(tasks).read(scope, wanted)
+  return Promise.all(
+    tasks.map(async (task, index) =>
+      places[index] === undefined
+        ? found(scope, task).catch((error: unknown) => {
+            throw located(error, index, tasks)
+          })
+        : read.shift(),
+    ),
+  )
+}
+
+/** The document that an upsert is about, if there is one. */
+async function found(scope: WorkspaceScope, { store, collection, wish }: Task): Promise<Stored | undefined> {
+  if (wish.op !== 'upsert') return undefined
+  const of = keyOf(collection, wish.on, wish.data).map(
+    ([name, value]): Filter => ({
+      kind: 'test',
+      path: [name],
+      test: { op: 'in', values: [[value]] },
+      not: false,
+    }),
+  )
+  const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
+  const [first] = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
+  return first
+}
+
+/** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
+function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
+  const same = ({ unique, fields }: { unique: boolean; fields: readonly string[] }) =>
+    unique && fields.length === on.length && fields.every((field) => on.includes(field))
+  if (declared?.indexes.some(same) !== true) {
+    const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
+    throw new Problem('upsert_not_unique', { detail })
+  }
+  return on.map((field) => {
+    const value = Object.hasOwn(data, field) ? (data as Record<string, Json>)[field] : undefined
+    if (value !== undefined && value !== null) return [field, value]
+    throw new Problem('validation_failed', { detail: `An upsert needs a value in ${field}.` })
+  })
+}
+
+/** Each on what the ones before it will have left. */
+function planAll(tasks: readonly Task[], currents: readonly (Current | undefined)[]): Planned[] {
+  const left = new Map<string, Left>()
+  return tasks.map((task, index) =>
+    inPlace(index, tasks, () => {
+      const current = lastOf(left, task, currents[index])
+      const planned = planOn(task.collection, task.wish, current, task.id)
+      const { id } = planned.change
+      left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
+      return planned
+    }),
+  )
+}
+
+/** A document as an earlier task leaves it; undefined where that deletes it. */
+interface Left {
+  readonly collection: Collection
+  readonly current: Current | undefined
+}
+
+const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
+
+function lastOf(left: Map<string, Left>, task: Task, read: Current | undefined): Current | undefined {
+  const { wish, collection } = task
+  if (wish.op === 'create') return undefined
+  if (wish.op === 'upsert' && read === undefined) return newlyMade(left, collection, wish.on, wish.data)
+  const id = 'id' in wish ? wish.id : (read?.id ?? '')
+  const known = left.get(keyIn(collection, id))
+  return known === undefined ? read : known.current
+}
+
+function newlyMade(
+  left: Map<string, Left>,
+  collection: Collection,
+  on: readonly string[],
+  data: Readonly<Record<string, unknown>>,
+): Current | undefined {
+  const made = [...left.values()].find(
+    ({ collection: { name }, current }) =>
+      name === collection.name && on.every((field) => current?.fields[field] === data[field]),
+  )
+  return made?.current
+}
+
+function next({ change }: Planned, current: Current | undefined): Pick<Left, 'current'> {
+  if (change.verb === 'delete') return { current: undefined }
+  const { id, content } = change
+  if (change.verb !== 'update')
+    return { current: { id, fields: content.fields, version: (current?.version ?? 0) + 1 } }
+  const untouched = Object.keys(content.fields).length + change.unset.length === 0
+  const version = (current?.version ?? 0) + (untouched ? 0 : 1)
+  return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
+}
+
+/** A version that the caller named is gone: the one that is there now is told, not the one that was seen. */
+async function reasonOf(
+  scope: WorkspaceScope,
+  { store, collection }: Task,
+  planned: Planned | undefined,
+  refused: Outcome,
+): Promise<unknown> {
+  if (!('current' in refused) || tooLarge(refused)) return refusalOf(refused)
+  const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
+  return now === undefined ? refusalOf({ missing: true }) : stale(now.version)
+}
+
+function inPlace<T>(index: number, tasks: readonly Task[], work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    throw located(error, index, tasks)
+  }
+}
+
+/** Of several, which one it is about. */
+function located(error: unknown, index: number, tasks: readonly Task[]): unknown {
+  if (!(error instanceof Problem) || tasks.length === 1) return error
+  return error.with({ op_index: index })
+}
