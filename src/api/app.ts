@@ -41,6 +41,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('room', undefined)
+  app.decorateRequest('claim', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   app.addHook('onRequest', async (request, reply) => {
@@ -79,6 +80,7 @@ function querystringParser(text: string): Record<string, string | string[]> {
 }
 
 function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {
+  const { keep } = door
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
@@ -87,6 +89,12 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     onRequest: (request) => door.enter(request),
     handler: door.handle,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
+    ...(keep !== undefined && {
+      onSend: async (request, reply, body) => {
+        if (request.claim !== undefined) await keep(request, reply, body)
+        return body
+      },
+    }),
   })
 }
 

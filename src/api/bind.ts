@@ -10,6 +10,7 @@ type Fields = Record<string, unknown>
 /** Gathers path, query, headers and body. Types are checked later, by the operation's own schema. */
 export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
   return {
+    ...preferences(operation, request),
     ...bodyFields(operation, request),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
@@ -70,10 +71,31 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   return fields
 }
 
-/** `wait=N` among the preferences (RFC 7240 §4.3); others are for nobody, as the RFC has it. */
+/** `wait=N` among the preferences, in whole seconds. */
 function waitOf(prefer: string): number | undefined {
-  const [, digits] = /(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])/i.exec(prefer) ?? []
-  return digits === undefined ? undefined : Number(digits)
+  const digits = preferenceOf(prefer, 'wait')
+  return digits !== undefined && /^[0-9]{1,6}$/.test(digits) ? Number(digits) : undefined
+}
+
+/** A preference that the field cannot take is for nobody, like others that are not known (RFC 7240 §2). */
+function preferences({ http, input }: AnyOperation, { headers }: FastifyRequest): Fields {
+  const fields: Fields = {}
+  const { prefer } = headers
+  for (const name of typeof prefer === 'string' ? (http.preferences ?? []) : []) {
+    const value = preferenceOf(String(prefer), name)
+    const { enum: known = [] } = input.properties[name] as { enum?: readonly string[] }
+    if (value !== undefined && known.includes(value)) fields[name] = value
+  }
+  return fields
+}
+
+/** The value of `name=value` in a Prefer header. */
+function preferenceOf(prefer: string, name: string): string | undefined {
+  for (const preference of prefer.split(/[,;]/)) {
+    const [key = '', value] = preference.split('=')
+    if (key.trim().toLowerCase() === name) return value?.trim().replaceAll('"', '')
+  }
+  return undefined
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {

@@ -38,6 +38,8 @@ export interface HttpBinding<Output> {
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
    * id under which the request is logged, also where none was sent. */
   readonly headers?: Readonly<Record<string, BoundHeader>>
+  /** Input fields that `Prefer: <field>=<value>` gives where they come in no other way. */
+  readonly preferences?: readonly string[]
   /**
    * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
    * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.

@@ -1,7 +1,9 @@
 /** Several changes in one call: all or none in one transaction, or each by itself. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
+import { stopHearing } from '../support/hear.ts'
+import { told } from '../support/outbox.ts'
 import { aRoom, asSuperuser, call, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
@@ -48,11 +50,7 @@ const all = async (collection: string) => {
 const make = async (collection: string, body: object) =>
   (await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body })).body
     .id as string
-/** Changes that anybody was told of. */
-const told = async (collection: string) => {
-  const query = 'select count(*)::integer as n from tenon.outbox where collection = $1'
-  return (await asSuperuser<{ n: number }>(query, [collection]))[0]?.n
-}
+afterAll(stopHearing)
 
 describe.each(['undeclared', 'declared'])('%s', (kind) => {
   let collection: string
@@ -88,7 +86,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
 
   test('where one cannot be done none is, and the reply says which', async () => {
     const id = await make(collection, { n: 1 })
-    const before = [await all(collection), await told(collection)]
+    const before = [await all(collection), await told(room, collection)]
     const gone = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
       [{ op: 'update', id: gone, data: { n: 1 } }, 'not_found'],
@@ -109,7 +107,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
       ])
       expect([code, reply.body.code]).toEqual([code, code])
       if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
-      expect([await all(collection), await told(collection)]).toEqual(before)
+      expect([await all(collection), await told(room, collection)]).toEqual(before)
     }
   })
 

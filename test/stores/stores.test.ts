@@ -3,11 +3,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import fc from 'fast-check'
 import { MongoClient } from 'mongodb'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, type TestContext, test } from 'vitest'
 import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type MongoServer, startMongo, whyNoMongo } from '../support/ferretdb.ts'
-import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
+import { ELEMENTWISE, FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import type { Running } from '../support/start.ts'
 import {
   aRoom,
@@ -70,11 +70,18 @@ describe.each(STORES)('%s', (store) => {
     for (const fields of PEOPLE) await call('POST', at(people), { body: fields })
   })
 
-  test.each(FOUND)('%s → %s', async (text, found) => {
+  const known = (query: string, context: TestContext) => {
+    if (store === 'MongoDB' && mongo?.ours && ELEMENTWISE.includes(query))
+      context.skip('FerretDB 1 has no $elemMatch of several conditions')
+  }
+
+  test.for(FOUND)('%s → %s', async ([text, found], context) => {
+    known(text, context)
     expect(names(await call('GET', `${at(people)}?${text.replaceAll(' ', '%20')}`))).toBe(found)
   })
 
-  test.each(FOUND_BY_JSON)('%j → %s', async (body, found) => {
+  test.for(FOUND_BY_JSON)('%j → %s', async ([body, found], context) => {
+    known(JSON.stringify(body), context)
     expect(names(await call('POST', `/v1/collections/${people}/query`, { body }))).toBe(found)
   })
 

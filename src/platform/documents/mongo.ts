@@ -146,6 +146,13 @@ export class DocumentsHandle {
     )
   }
 
+  /** How many a filter finds. */
+  count(collection: string, filter: MongoFilter): Promise<number> {
+    return this.#ask((documents) =>
+      documents.countDocuments(this.#own(collection, filter), { maxTimeMS: this.#timeoutMs }),
+    )
+  }
+
   get(collection: string, id: string): Promise<MongoDocument | undefined> {
     return this.#ask(async (documents) => {
       const found = await documents.findOne(this.#own(collection, { id }), {

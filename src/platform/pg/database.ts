@@ -7,7 +7,7 @@ import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
 import { type Sql, sql } from './sql.ts'
 
-type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator'
+type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator' | 'tenon_relay'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
 export interface Mandate {
@@ -17,12 +17,23 @@ export interface Mandate {
   readonly statementTimeoutMs: number
 }
 
-/** Runs statements as one transaction, or as a part of the one that it stands for. */
-export interface Statements {
+/** Where batches are run: any connection, or always the same one. */
+export interface Batches {
+  /**
+   * Runs the statements as one transaction in one round trip.
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
+   *   DatabaseError for what the caller must judge (unique violations and the like)
+   */
   batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]>
 }
 
-export class Database implements Statements {
+/** One connection, for what lasts longer than a transaction: a lock of its session. */
+export interface Session extends Batches {
+  /** Closes the connection, and with it gives up what its session holds. */
+  end(): void
+}
+
+export class Database implements Batches {
   readonly #pool: Pool
   readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
 
@@ -47,11 +58,6 @@ export class Database implements Statements {
     return new Database(pool)
   }
 
-  /**
-   * Runs the statements as one transaction in one round trip.
-   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
-   *   DatabaseError for what the caller must judge (unique violations and the like)
-   */
   async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
     const { tenant } = mandate
     // What is asked before a tenant is known, or by an operator, is nobody's share.
@@ -64,39 +70,46 @@ export class Database implements Statements {
   }
 
   /**
+   * A connection kept out of the pool. The server ends one that asks nothing for `sessionIdleMs`: its process hangs or
+   * its machine is gone, and another one waits for the lock. It asks the same all day, under plans that may be made
+   * while a table is empty and must do when it has a million rows.
+   * @throws Problem `dependency_unavailable`
+   */
+  async session(): Promise<Session> {
+    const client = await this.#connect()
+    const settings = `set idle_session_timeout = ${LIMITS.sessionIdleMs}; set enable_seqscan = off`
+    await client.query(settings).catch((error: unknown) => {
+      client.release(true)
+      throw translate(error)
+    })
+    return {
+      batch: (mandate, statements) => run(client, mandate, statements),
+      end: () => client.release(true),
+    }
+  }
+
+  /**
    * Several round trips as one transaction, for what cannot be said in one statement. It ends when `work` does, or when
    * nothing is asked of it for a while: locks are not held for a node that is gone.
    * @param tenant whose share of the connections it takes
    * @throws what `work` throws, and as {@link batch} does; then nothing has happened
    */
-  async transaction<T>(tenant: string, work: (held: Statements) => Promise<T>): Promise<T> {
+  async transaction<T>(tenant: string, work: (held: Batches) => Promise<T>): Promise<T> {
     const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
     try {
-      return await this.#lend(async (client) => {
-        await say(client, BEGIN)
-        try {
-          const made = await work({ batch: (mandate, statements) => send(client, mandate, statements) })
-          await say(client, 'commit')
-          return made
-        } catch (error) {
-          await say(client, 'rollback')
-          throw error
-        }
-      })
+      return await this.#lend((client) => within(client, work))
     } finally {
       giveBack?.()
     }
   }
 
   #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-    return this.#lend((client) => send(client, mandate, statements))
+    return this.#lend((client) => run(client, mandate, statements))
   }
 
   /** A connection that broke meanwhile does not come back to the pool. */
   async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect().catch((error: unknown) => {
-      throw unavailable(error)
-    })
+    const client = await this.#connect()
     let broken = false
     try {
       return await work(client)
@@ -106,6 +119,12 @@ export class Database implements Statements {
     } finally {
       client.release(broken)
     }
+  }
+
+  #connect(): Promise<PoolClient> {
+    return this.#pool.connect().catch((error: unknown) => {
+      throw unavailable(error)
+    })
   }
 
   /** Whether the server answers. */
@@ -123,19 +142,33 @@ export class Database implements Statements {
 const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
   set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
 
-async function send(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-  const batch = new Batch([settings(mandate), ...statements])
-  client.query(batch)
-  const [, ...rows] = await batch.done.catch((error: unknown) => {
-    throw translate(error)
-  })
-  return rows
+async function within<T>(client: PoolClient, work: (held: Batches) => Promise<T>): Promise<T> {
+  await say(client, BEGIN)
+  try {
+    const made = await work({ batch: (mandate, statements) => run(client, mandate, statements) })
+    await say(client, 'commit')
+    return made
+  } catch (error) {
+    await say(client, 'rollback')
+    throw error
+  }
 }
 
 async function say(client: PoolClient, text: string): Promise<void> {
   await client.query(text).catch((error: unknown) => {
     throw translate(error)
   })
+}
+
+async function run(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+  const batch = new Batch([settings(mandate), ...statements])
+  try {
+    client.query(batch)
+    const [, ...rows] = await batch.done
+    return rows
+  } catch (error) {
+    throw translate(error)
+  }
 }
 
 /** All four are transaction-local (third argument `true`): they end with the batch. */

@@ -143,8 +143,8 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
     }),
   )
   const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
-  const [first] = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
-  return first
+  const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
+  return rows[0]
 }
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */

@@ -89,7 +89,7 @@ export class Examination {
     let last: string | undefined
     do {
       const after = last === undefined ? {} : { after: [last] }
-      const page = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
+      const { rows: page } = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
       for (const stored of page) this.#examine(stored)
       last = page.length < limit ? undefined : page.at(-1)?.id
       if (Date.now() > this.#untilMs) throw tooMany(this.#seen)

@@ -5,7 +5,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { DocumentsHandle, MongoDocument } from '../../../platform/documents/mongo.ts'
 import { after, type Fields } from '../fields.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
-import { compileQuery } from './compile.ts'
+import { compileFilter, compileQuery } from './compile.ts'
 import { fromStored, keysOf, toStored } from './form.ts'
 
 /** Writers of one document at once, of which one gets through at each turn. */
@@ -23,7 +23,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
         }),
       ),
 
-    list: async (_scope, { name }, query) => (await documents.find(name, compileQuery(query))).map(toRow),
+    list: async (_scope, { name }, query) => {
+      const counting =
+        query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
+      const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
+      return { rows: found.map(toRow), ...(total !== undefined && { total }) }
+    },
 
     write: async (_scope, writes) => {
       const [only, ...more] = writes

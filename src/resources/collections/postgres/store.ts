@@ -5,7 +5,7 @@ import { changeRefused, failedStatement, violated } from '../../../platform/pg/d
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
-import { compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { listRows } from './list.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
 import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
 
@@ -34,14 +34,15 @@ export const postgresStore: Store = {
     })
   },
 
-  list: async (scope, collection, { filter, order, after, limit }) => {
+  list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, table.resolve)}`
-    const rows = await scope.rows<TableRow>(sql`
-      select ${table.row} from ${table.name}
-      where ${table.own} and ${compileFilter(filter, table.resolve)}${behind}
-      order by ${compileOrder(order, table.resolve)} limit ${limit}`)
-    return rows.map((row) => toStored(table, row))
+    const { rows, ...counted } = await listRows<TableRow>(
+      scope,
+      table,
+      query,
+      collection.declared !== undefined,
+    )
+    return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes) => {

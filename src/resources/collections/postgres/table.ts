@@ -103,7 +103,9 @@ function resolver(columns: readonly TableColumn[], rest: Sql, enforced: boolean)
       const typed = enforced && type !== 'jsonb'
       return [
         property,
-        typed ? { sql: column, type } : { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' },
+        typed
+          ? { sql: column, type, orIn: other }
+          : { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' },
       ]
     }),
   )
