@@ -4,6 +4,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import { listCollections } from './collections/listing.ts'
 import {
   createDocument,
   deleteDocument,
@@ -58,6 +59,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   configureServices,
   getServices,
   queryAnalytics,
+  listCollections,
   createDocument,
   getDocument,
   listDocuments,

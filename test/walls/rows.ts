@@ -88,6 +88,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
+  'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
   'collection.create': {
     path: () => '/v1/collections/secrets/documents',
     body: () => ({ by: 'somebody' }),

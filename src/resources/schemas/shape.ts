@@ -8,7 +8,7 @@ import { Id, Time } from '../kinds.ts'
 import { IndexesAsked, IndexShown, UniqueAsked } from './indexes.ts'
 
 export const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
-const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
+export const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
   description:
     'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
 })
