@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { Pool } from 'pg'
 import { type Started, startPlatform } from '../test/support/start.ts'
 import { listen } from './ears.ts'
+import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom, type Room, sender } from './room.ts'
+import { aRoom, type Room } from './room.ts'
 
 const LANES = 16
 const LANE_MS = 3_000
@@ -34,7 +35,7 @@ export async function changes(): Promise<void> {
 }
 
 async function latency({ url, apikey }: Room): Promise<void> {
-  const send = sender(url, apikey, 1)
+  const send = sender(url, { apikey }, 1)
   const [events, changed] = await Promise.all(
     ['bench', 'collections.bench.*'].map((topic) => listen(url, apikey, topic, 1)),
   )
@@ -61,7 +62,7 @@ async function latency({ url, apikey }: Room): Promise<void> {
 
 /** Turns with the worker as it is and turns with one that is frozen, which passes nothing on. */
 async function writers({ stack }: Started, { url, apikey }: Room, outbox: Pool): Promise<void> {
-  const send = sender(url, apikey, LANES)
+  const send = sender(url, { apikey }, LANES)
   const write = () => send('POST', '/v1/collections/load/documents', DOCUMENT)
   const worker = stack.supervisor.pid('worker')
   if (worker === undefined) throw new Error('the worker does not run')

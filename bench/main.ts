@@ -1,6 +1,7 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
 import { changes } from './changes.ts'
+import { collections } from './collections.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
@@ -8,6 +9,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   smoke,
   surface,
   changes,
+  collections,
 }
 
 const name = process.argv[2] ?? ''

@@ -3,8 +3,9 @@
 import { Redis } from 'ioredis'
 import type { Running } from '../test/support/start.ts'
 import { listen } from './ears.ts'
+import { sender } from './http.ts'
 import { interleaved, print } from './measure.ts'
-import { aRoom, sender } from './room.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const SUBSCRIBERS = 100
@@ -12,7 +13,7 @@ const PUBLISHED = 300
 
 export async function events(running: Running): Promise<void> {
   const { url, apikey } = await aRoom(running)
-  const send = sender(url, apikey, 16)
+  const send = sender(url, { apikey }, 16)
   const redis = new Redis(running.env['REDIS_URL'] ?? '')
   const reader = new Redis(running.env['REDIS_URL'] ?? '')
   const ears = await listen(url, apikey, 'bench', 1)
@@ -40,7 +41,7 @@ export async function events(running: Running): Promise<void> {
 }
 
 async function fanOut(url: string, apikey: string, body: string): Promise<void> {
-  const send = sender(url, apikey, 16)
+  const send = sender(url, { apikey }, 16)
   const ears = await listen(url, apikey, 'bench', SUBSCRIBERS)
   const startedMs = performance.now()
   for (let n = 0; n < PUBLISHED; n += 16) {

@@ -33,12 +33,24 @@ function pathFields(operation: AnyOperation, params: Fields): Fields {
   )
 }
 
+const PARAMETERS = new WeakMap<AnyOperation, ReadonlyMap<string, string>>()
+
+/** The query parameters of an operation, each with the field that it is; found out once. */
+function parametersOf(operation: AnyOperation): ReadonlyMap<string, string> {
+  const known = PARAMETERS.get(operation)
+  if (known !== undefined) return known
+  const { http, input } = operation
+  const names = Object.keys(input.properties).filter(
+    (name) => name !== http.rest && placeOf(name, http) === 'query',
+  )
+  const found = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
+  PARAMETERS.set(operation, found)
+  return found
+}
+
 function queryFields(operation: AnyOperation, query: Fields): Fields {
   const { rest } = operation.http
-  const names = Object.keys(operation.input.properties).filter(
-    (name) => name !== rest && placeOf(name, operation.http) === 'query',
-  )
-  const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
+  const fieldOf = parametersOf(operation)
   const fields: Fields = {}
   const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {

@@ -40,12 +40,13 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   const enter = async (request: FastifyRequest) => {
-    if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
+    const { headers, raw } = request
+    if (headers.authorization !== undefined && (raw.headersDistinct['authorization']?.length ?? 0) > 1)
       throw new Problem('credentials_conflict')
     const query = request.query as Record<string, unknown>
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
-    for (const credential of credentialsOf(request.headers, query, operation.http)) {
+    for (const credential of credentialsOf(headers, query, operation.http)) {
       principals.push(await auth.authenticate(credential))
     }
     const [principal] = principals

@@ -101,7 +101,7 @@ export async function settle(
 
 /** What was refused touched nothing; what failed on our side may succeed now, unless somebody's code has run. */
 function fateOf(status: number, code: unknown): 'keep' | 'release' | 'forget' {
-  if (status === 403 || status === 404) return 'forget'
+  if (status === 400 || status === 403 || status === 404) return 'forget'
   if (status < 500 && status !== 429) return 'keep'
   return isProblemCode(code) && 'final' in PROBLEMS[code] ? 'keep' : 'release'
 }

@@ -42,6 +42,7 @@ export const LIMITS = {
   preparedStatementsMax: 300,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
+  sealingKeysMax: 2_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
@@ -59,8 +60,9 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
-  /** Each is as large as its document at most. */
   changesKeptPerWorkspace: 10_000,
+  /** Of the stream's memory; a sixteenth may come on top. */
+  changesBytesMax: 67_108_864,
   /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
   relayTenantsMax: 50,
   relayChangesMax: 500,

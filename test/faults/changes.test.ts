@@ -3,7 +3,10 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { Relay } from '../../src/platform/events/relay.ts'
+import { Database } from '../../src/platform/pg/database.ts'
 import { type Heard, hear, messages, stopHearing } from '../support/hear.ts'
 import { change } from '../support/outbox.ts'
 import { type Started, startPlatform } from '../support/start.ts'
@@ -97,6 +100,28 @@ test('the worker is killed again and again while documents are written', async (
     await eventually(async () => (started.stack.supervisor.pid('worker') === undefined ? undefined : true))
   }
   expect(await hearAll(heard, written)).toEqual(numbers(written))
+}, 120_000)
+
+test('the worker that has its turn hangs: another one takes over', async () => {
+  const heard = await subscribe('hung')
+  await write('hung', numbers(10))
+  await hearAll(heard, 10)
+  const { DATABASE_APP_URL = '', REDIS_URL = '' } = started.running.env
+  const database = Database.open(DATABASE_APP_URL, () => {}, 2)
+  const relay = new Relay(database, REDIS_URL, pino({ level: 'silent' }))
+  const pid = pidOf('worker')
+  process.kill(pid, 'SIGSTOP')
+  try {
+    relay.start()
+    await write('hung', numbers(10, 10))
+    expect(await hearAll(heard, 20)).toEqual(numbers(20))
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await relay.close()
+  await database.close()
+  await write('hung', numbers(10, 20))
+  expect(await hearAll(heard, 30)).toEqual(numbers(30))
 }, 120_000)
 
 test('PostgreSQL dies: what was committed is heard, and what comes later', async () => {

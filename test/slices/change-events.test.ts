@@ -1,13 +1,17 @@
 /** Changes of documents as events: each heard in order, at least once, large ones too, by one relay at a time. */
 
 import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import { afterEach, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { Appender } from '../../src/platform/events/appender.ts'
 import { Relay } from '../../src/platform/events/relay.ts'
+import type { StreamKey } from '../../src/platform/events/streams.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { hear, heardAtLeast, messages, stopHearing } from '../support/hear.ts'
 import { change, note, transaction } from '../support/outbox.ts'
-import { aRoom, asSuperuser, call, eventually, type Room } from '../support/tenants.ts'
+import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 afterEach(stopHearing)
 
@@ -219,6 +223,38 @@ test('more tenants than take part at once all have their turn, in order', async 
     return left.length === 0 ? true : undefined
   })
 })
+
+test('a stream keeps as many of the newest as it has room for', async () => {
+  const { REDIS_URL = '' } = inject('tenon').env
+  const appender = new Appender(REDIS_URL, () => {})
+  const redis = new Redis(REDIS_URL)
+  const key: StreamKey = `tenon:{ten_x}:${unique('changes')}`
+  const add = (of: readonly number[], text: string) =>
+    appender.append(of.map((n) => ({ key, message: { topic: 'a', source: `${n}`, text, anonReads: true } })))
+  const kept = async () => (await redis.xrange(key, '-', '+')).map(([, fields]) => Number(fields[3]))
+  await add(numbers(500), 'small')
+  const large = 'x'.repeat(262_144)
+  for (const part of numbers(40))
+    await add(
+      numbers(10).map((n) => 500 + part * 10 + n),
+      large,
+    )
+  const newest = await kept()
+  expect(newest.at(-1)).toBe(899)
+  expect(newest).toEqual(numbers(newest.length).map((n) => 900 - newest.length + n))
+  expect(newest.length).toBeGreaterThan(200)
+  expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(LIMITS.changesBytesMax * 1.1)
+  for (const part of numbers(30))
+    await add(
+      numbers(400).map((n) => 900 + part * 400 + n),
+      'small',
+    )
+  const last = await kept()
+  expect([last.at(-1), last.length]).toEqual([12_899, expect.closeTo(LIMITS.changesKeptPerWorkspace, -3)])
+  await redis.del(key)
+  redis.disconnect()
+  appender.close()
+}, 60_000)
 
 test('changes are no events of the tenant, and events no changes', async () => {
   const room = await aRoom()

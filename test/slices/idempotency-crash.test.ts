@@ -33,6 +33,18 @@ test('the same in a declared collection, and the same run of a function', async 
   expect(await count(room, 'table')).toBe(1)
 })
 
+test('the documents of a batch are met as well', async () => {
+  const room = await aRoom()
+  const ops = [1, 2, 3].map((n) => ({ op: 'create', data: { n } }))
+  const ask = () => post(room.service, 'k', { ops }, '/v1/collections/orders/batch')
+  const first = await ask()
+  expect([first.status, first.body.results.length]).toEqual([200, 3])
+  await cutOff(room)
+  const again = await ask()
+  expect([again.status, replayed(again), again.body]).toEqual([200, null, first.body])
+  expect(await count(room)).toBe(3)
+})
+
 test('while it may still be running nobody else runs it; when it is over, another body still has no part in it', async () => {
   const room = await aRoom()
   await post(room.service, 'k', { n: 1 })

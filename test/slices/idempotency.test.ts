@@ -96,6 +96,7 @@ describe('what is kept', () => {
   test('what is refused before it runs leaves the key free', async () => {
     const room = await aRoom()
     expect((await post(room.service, 'k', { _version: 1 })).status).toBe(400)
+    expect((await post(room.service, 'k', { n: 1 })).status).toBe(201)
     expect((await post(room.service, 'free', { topic: 7 }, '/v1/events/publish')).status).toBe(400)
     const right = await post(room.service, 'free', { topic: 'a', data: 7 }, '/v1/events/publish')
     expect([right.status, replayed(right)]).toEqual([202, null])

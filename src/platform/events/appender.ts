@@ -7,11 +7,16 @@ import type { Addressed } from './outbox.ts'
 import { addition, type StreamKey } from './streams.ts'
 
 const TIMEOUT_MS = 5_000
+/** While as much goes into a stream as it may hold. */
+const WEIGHINGS = 16
+const STREAMS_KNOWN = 10_000
 
 export class Appender {
   readonly #url: string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
+  /** Bytes that went into a stream since it was last weighed. */
+  readonly #unweighed = new Map<StreamKey, number>()
 
   constructor(url: string, onError: (error: Error) => void) {
     this.#url = url
@@ -26,7 +31,11 @@ export class Appender {
     try {
       this.#redis ??= await this.#connect()
       const redis = this.#redis
-      await Promise.all([...byStream(messages)].map(([key, part]) => appendAll(redis, key, part)))
+      const parts = [...byStream(messages)]
+      await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
+      await Promise.all(
+        parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => lighten(redis, key)),
+      )
     } catch (cause) {
       this.close()
       throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
@@ -36,6 +45,16 @@ export class Appender {
   close(): void {
     this.#redis?.disconnect()
     this.#redis = undefined
+  }
+
+  /** Whether the stream should be weighed: not after every change, since that takes the server a walk through it. */
+  #isDue(key: StreamKey, part: readonly Addressed[]): boolean {
+    const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
+    this.#unweighed.delete(key)
+    if (bytes >= LIMITS.changesBytesMax / WEIGHINGS) return true
+    if (this.#unweighed.size >= STREAMS_KNOWN) this.#unweighed.clear()
+    this.#unweighed.set(key, bytes)
+    return false
   }
 
   /**
@@ -67,6 +86,13 @@ async function appendAll(redis: Redis, key: StreamKey, part: readonly Addressed[
   const transaction = redis.multi()
   for (const { message } of part) transaction.xadd(...addition(key, message, LIMITS.changesKeptPerWorkspace))
   for (const [error] of (await transaction.exec()) ?? []) if (error !== null) throw error
+}
+
+/** Drops the oldest of a stream whose documents take more memory than one workspace may have of it. */
+async function lighten(redis: Redis, key: StreamKey): Promise<void> {
+  const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
+  const share = LIMITS.changesBytesMax / (bytes ?? 1)
+  if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
 }
 
 function byStream(messages: readonly Addressed[]): Map<StreamKey, Addressed[]> {

@@ -171,11 +171,11 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
   }
 }
 
-/** All four are transaction-local (third argument `true`): they end with the batch. */
+/** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {
-  return sql`select set_config('role', ${mandate.mask}, true), set_config('tenon.tenant', ${mandate.tenant}, true),
-    set_config('tenon.workspace', ${mandate.workspace}, true),
-    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true)`
+  return sql`select num_nulls(set_config('role', ${mandate.mask}, true),
+    set_config('tenon.tenant', ${mandate.tenant}, true), set_config('tenon.workspace', ${mandate.workspace}, true),
+    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
 }
 
 /** 55P03 is a lock that somebody else holds for long, 54000 a text too long for the index of its column;

@@ -187,16 +187,18 @@ function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
   return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
 }
 
-/** Walks without jsonpath: no text of a user is ever one, and no mode of it raises. */
+/**
+ * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
+ * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
+ */
 function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
   const [step, ...rest] = steps
   if (step === undefined) return among(value, literal)
-  if (step === 'every') {
-    const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
-    return sql`exists (select from ${elements} as each(e) where ${below(sql`e`, rest, literal)})`
-  }
-  if ('member' in step) return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
-  return below(sql`(${value} -> ${step.index}::integer)`, rest, literal)
+  if (typeof step === 'object' && 'member' in step)
+    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+  const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
+  const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
+  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
 }
 
 /** `order by` of all keys; nulls where the key says. */
