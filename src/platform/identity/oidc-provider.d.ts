@@ -5,5 +5,5 @@ declare module 'oidc-provider/lib/helpers/als.js' {
 
   const storage: AsyncLocalStorage<never>
 
-  export { storage as default }
+  export default storage
 }
