@@ -60,6 +60,16 @@ export const COLLECTIONS = {
     title: "The document does not fit the collection's schema",
     help: 'See `errors`: each has pointer and keyword.',
   },
+  schema_incompatible: {
+    status: 409,
+    title: 'Documents of the collection do not fit the new schema',
+    help: 'See `offending`: mend or delete those documents, or loosen the schema. Nothing was changed.',
+  },
+  not_supported: {
+    status: 400,
+    title: 'The store of the collection has no such thing',
+    help: 'See `detail` for the reason and what has it.',
+  },
   validation_too_costly: {
     status: 422,
     title: 'The document takes too long to validate',

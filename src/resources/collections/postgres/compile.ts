@@ -43,10 +43,21 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       const column = columns(filter.path)
       const test = compileTest(column, filter.test, filter.path)
       if (!filter.not) return test
+      const opposite = oppositeOf(column, filter.test)
+      if (opposite !== undefined) return compileTest(column, opposite, filter.path)
       return sql`(${orNull(column)} is not null and (${test}) is not true)`
     }
   }
 }
+
+/** Of a typed value that is there, one of the two is true, and it has an index. */
+function oppositeOf({ type }: Column, test: Test): Test | undefined {
+  return type !== 'jsonb' && 'value' in test && test.op !== 'at'
+    ? { ...test, op: OPPOSITES[test.op] }
+    : undefined
+}
+
+const OPPOSITES: Readonly<Record<Comparison, Comparison>> = { gt: 'lte', gte: 'lt', lt: 'gte', lte: 'gt' }
 
 const exists = ({ sql: value, orIn }: Column): Sql =>
   orIn === undefined ? sql`(${value} is not null)` : sql`(${value} is not null or ${orIn} is not null)`
@@ -91,11 +102,13 @@ function inside({ sql: value, type }: Column, path: Path, operator: string): Sql
 /** One array as the only value: the statement's text does not grow with the list. */
 function equal({ sql: value, type }: Column, values: readonly Literal[], path: Path): Sql {
   if (type === 'jsonb') return among(value, values.flat())
-  const bound = values.map((literal) => toType(literal, type, path))
+  const all = values.map((literal) => toType(literal, type, path))
+  // No fraction equals a bigint, and among doubles its column would have no index.
+  const bound = type === 'bigint' && all.length > 1 ? all.filter(Number.isSafeInteger) : all
   const [only] = bound
   if (only !== undefined && bound.length === 1) return sql`${value} = ${cast(only, type)}`
   const elements = sql`select form from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) forms(form)`
-  return sql`${value} = any(array(${elements})${ARRAYS[type]})`
+  return sql`${value} = any(array(${elements})${CASTS[type]}[])`
 }
 
 function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
@@ -144,25 +157,41 @@ export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql 
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
 
-/** Rows behind the tuple: behind in the first key, or equal in it and behind in the second, and so on. */
-export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql {
+/**
+ * Rows behind the tuple, as conditions of which a row meets one at most: equal in the first keys and behind in the
+ * next. Each is a range of an index over the keys; all of them joined by `or` would be none.
+ */
+export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql[] {
   const [key, ...rest] = order
   const [value = null, ...values] = after
-  if (key === undefined) return sql`false`
+  if (key === undefined) return []
   const column = columns(key.path)
-  const ahead = behind(column, key, value)
-  if (rest.length === 0) return ahead
+  const missing = value === null || key.nullsFirst ? [] : [sql`${orNull(column)} is null`]
+  const pair = pairBehind(order, after, columns)
+  if (pair !== undefined) return [pair, ...missing]
   const tied =
     value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
-  return sql`(${ahead} or (${tied} and ${compileAfter(rest, values, columns)}))`
+  const ties = compileAfter(rest, values, columns).map((behindRest) => sql`(${tied} and ${behindRest})`)
+  return [...ties, ...behind(column, key, value), ...missing]
 }
 
-function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql {
+/** The last key but one and `id`, which is never null, as one comparison where they have one direction. */
+function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql | undefined {
+  const [key, id, ...more] = order
+  const [value = null, last = null] = after
+  if (key === undefined || id === undefined || more.length > 0 || value === null) return undefined
+  const [column, idColumn] = [columns(key.path), columns(id.path)]
+  if (idColumn.type !== 'uuid' || key.descending !== id.descending) return undefined
+  const sign = key.descending ? sql`<` : sql`>`
+  const bound = sql`(${bind(column, value, key.path)}, ${bind(idColumn, last, id.path)})`
+  return sql`(${orNull(column)}, ${idColumn.sql}) ${sign} ${bound}`
+}
+
+function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
   const at = orNull(column)
-  if (value === null) return nullsFirst ? sql`${at} is not null` : sql`false`
+  if (value === null) return nullsFirst ? [sql`${at} is not null`] : []
   const bound = bind(column, value, path)
-  const beyond = descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`
-  return nullsFirst ? beyond : sql`(${beyond} or ${at} is null)`
+  return [descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`]
 }
 
 function bind({ type }: Column, value: Json, path: Path): Sql {
@@ -183,13 +212,4 @@ const CASTS: Readonly<Record<ScalarType, Sql>> = {
   boolean: sql`::boolean`,
   timestamptz: sql`::timestamptz`,
   uuid: sql`::uuid`,
-}
-
-const ARRAYS: Readonly<Record<ScalarType, Sql>> = {
-  text: sql`::text[]`,
-  bigint: sql`::double precision[]`,
-  'double precision': sql`::double precision[]`,
-  boolean: sql`::boolean[]`,
-  timestamptz: sql`::timestamptz[]`,
-  uuid: sql`::uuid[]`,
 }
