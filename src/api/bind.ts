@@ -7,10 +7,13 @@ import { sourceOf } from './bytes.ts'
 
 type Fields = Record<string, unknown>
 
-/** Gathers path, query, headers and body. Types are checked later, by the operation's own schema. */
-export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
+/**
+ * Gathers path, query, headers and body. Types are checked later, by the operation's own schema.
+ * @param ask whether the caller may still do this, for bodies that come over minutes
+ */
+export function bind(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
   return {
-    ...bodyFields(operation, request),
+    ...bodyFields(operation, request, ask),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
     ...pathFields(operation, request.params as Fields),
@@ -76,9 +79,9 @@ function waitOf(prefer: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
+function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
   const { body: field, takes } = operation.http
-  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
+  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request, ask) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}

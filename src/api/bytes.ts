@@ -13,19 +13,58 @@ export function takeBytes(app: FastifyInstance): void {
   app.addHook('onResponse', async (request) => drain(request))
 }
 
-/** The body, unread. */
-export function sourceOf(request: FastifyRequest): ByteSource {
+/** The body, unread. @param ask whether the caller may still do this; it throws where not */
+export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): ByteSource {
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const known = chunked === undefined
-  return { chunks: chunksOf(request.raw), ...(known && { length: Number(length ?? 0) }) }
+  return { chunks: chunksOf(request.raw, stillLet(ask)), ...(known && { length: Number(length ?? 0) }) }
 }
 
 /** Ending it early does not end the connection: our answer has yet to go through it. */
-async function* chunksOf(raw: FastifyRequest['raw']): AsyncGenerator<Uint8Array> {
+async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): AsyncGenerator<Uint8Array> {
+  const chunks = raw.iterator({ destroyOnReturn: false })
+  // Before the server itself ends the connection without a word.
+  const until = performance.now() + LIMITS.uploadTimeoutMs - LIMITS.drainMs
   try {
-    yield* raw.iterator({ destroyOnReturn: false })
+    for (;;) {
+      const next = await arriving(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
+      if (next.done === true) return
+      yield next.value
+      await ask()
+    }
+  } finally {
+    // Where a chunk is still awaited, this ends when it comes or the connection goes.
+    chunks.return?.().catch(() => {})
+  }
+}
+
+async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const detail = `It did not come in time: it may take ${LIMITS.uploadTimeoutMs} ms, and pause for ${LIMITS.streamStallMs}.`
+    timer = setTimeout(() => reject(new Problem('body_incomplete', { detail })), ms)
+  })
+  try {
+    return await Promise.race([chunks.next(), late])
   } catch (cause) {
-    throw new Problem('body_incomplete', { cause })
+    throw cause instanceof Problem ? cause : new Problem('body_incomplete', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/**
+ * A stream goes on for minutes in which a key may be revoked or a tenant suspended, so it is asked while it lasts.
+ * @returns asks at most once in `feedCheckMs`; what cannot be asked now is no refusal
+ */
+function stillLet(ask: () => Promise<void>): () => Promise<void> {
+  let asked = performance.now()
+  return async () => {
+    if (performance.now() - asked < LIMITS.feedCheckMs) return
+    asked = performance.now()
+    await ask().catch((error: unknown) => {
+      if (!(error instanceof Problem) || error.status < 500) throw error
+    })
   }
 }
 
@@ -37,8 +76,13 @@ function drain({ raw }: FastifyRequest): void {
   raw.resume()
 }
 
-/** Sends the reply. A client that goes away ends what feeds it. */
-export function sendBytes(output: ByteReply, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Sends the reply. A client that goes away, or takes nothing for long, ends what feeds it. */
+export function sendBytes(
+  output: ByteReply,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ask: () => Promise<void>,
+): FastifyReply {
   const { status, headers, chunks, discard } = output
   // What tenants store is never a page of ours: no script of it runs, whatever type it claims.
   reply.code(status).headers({
@@ -50,5 +94,22 @@ export function sendBytes(output: ByteReply, request: FastifyRequest, reply: Fas
   if (chunks === undefined) return reply.send()
   reply.raw.once('close', () => discard?.())
   if (request.method === 'HEAD') return reply.send()
-  return reply.send(chunks instanceof Readable ? chunks : Readable.from(chunks))
+  return reply.send(Readable.from(taken(chunks, reply.raw, stillLet(ask))))
+}
+
+/** The chunks, each of which the client has to take in time. What fails after the first of them ends the connection. */
+async function* taken(
+  chunks: AsyncIterable<Uint8Array>,
+  raw: FastifyReply['raw'],
+  ask: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await ask()
+    const late = setTimeout(() => raw.destroy(), LIMITS.streamStallMs)
+    try {
+      yield chunk
+    } finally {
+      clearTimeout(late)
+    }
+  }
 }

@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
+import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
   deleteDocument,
@@ -62,6 +63,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateDocument,
   patchDocument,
   deleteDocument,
+  importDocuments,
+  exportDocuments,
   putObject,
   headObject,
   getObject,

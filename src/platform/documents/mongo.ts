@@ -118,17 +118,28 @@ export class DocumentsHandle {
   /** Inserts it, or gives back what has its id already. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
     this.#mayWrite()
-    const { tenantId: tenant, workspaceId: workspace } = this.#ref
-    const _id = `${tenant}:${workspace}:${collection}:${document.id}`
     return this.#ask(async (documents) => {
       try {
-        await documents.insertOne({ ...document, _id, tenant, workspace, collection })
+        await documents.insertOne(this.#stamped(collection, document))
         return document
       } catch (error) {
         if ((error as { code?: unknown }).code !== DUPLICATE) throw error
         const known = await documents.findOne(this.#own(collection, { id: document.id }))
         if (known === null) throw error
         return known
+      }
+    })
+  }
+
+  /** Inserts those whose id is not there yet. @returns how many they were */
+  async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
+    this.#mayWrite()
+    const kept = documents.map((document) => this.#stamped(collection, document))
+    return this.#ask(async (all) => {
+      try {
+        return (await all.insertMany(kept, { ordered: false })).insertedCount
+      } catch (error) {
+        return insertedBeside(error)
       }
     })
   }
@@ -175,6 +186,12 @@ export class DocumentsHandle {
     })
   }
 
+  #stamped(collection: string, document: MongoDocument): Kept {
+    const { tenantId: tenant, workspaceId: workspace } = this.#ref
+    const _id = `${tenant}:${workspace}:${collection}:${document.id}`
+    return { ...document, _id, tenant, workspace, collection }
+  }
+
   /** The wall: a filter of a caller stands beside it and cannot take it away. */
   #own(collection: string, filter: MongoFilter): object {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
@@ -197,6 +214,15 @@ export class DocumentsHandle {
       throw await translate(cause)
     }
   }
+}
+
+/** How many were inserted where nothing was wrong but ids that were there already. */
+async function insertedBeside(error: unknown): Promise<number> {
+  const { MongoBulkWriteError } = await import('mongodb')
+  if (!(error instanceof MongoBulkWriteError)) throw error
+  const faults = [error.writeErrors].flat()
+  if (faults.length === 0 || faults.some(({ code }) => code !== DUPLICATE)) throw error
+  return error.insertedCount
 }
 
 /** As with rows of PostgreSQL: a page of the largest documents would be hundreds of megabytes. */

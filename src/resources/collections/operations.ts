@@ -79,6 +79,15 @@ const Cursor = Type.String({
   description: '`page.next` of the page before.',
 })
 
+export const Select = Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' }))
+export const Order = Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' }))
+export const Filters = Type.Optional(
+  Type.Array(PairOfTexts, {
+    description: `\`<field>=<operator>.<value>\`; operators: eq, neq, gt, gte, lt, lte, in, like, ilike,
+      json_path_eq, is; \`not.\` before any.`.replaceAll(/\s+/g, ' '),
+  }),
+)
+
 export const listDocuments = inWorkspace({
   name: 'collection.list',
   summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
@@ -87,14 +96,9 @@ export const listDocuments = inWorkspace({
     page_size: PageInput.page_size,
     page_after: Type.Optional(Cursor),
     name: CollectionName,
-    select: Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' })),
-    order: Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' })),
-    filters: Type.Optional(
-      Type.Array(PairOfTexts, {
-        description: `\`<field>=<operator>.<value>\`; operators: eq, neq, gt, gte, lt, lte, in, like, ilike,
-          json_path_eq, is; \`not.\` before any.`.replaceAll(/\s+/g, ' '),
-      }),
-    ),
+    select: Select,
+    order: Order,
+    filters: Filters,
   }),
   output: PageOf(Shown),
   http: { method: 'GET', path: '/v1/collections/{name}/documents', rest: 'filters' },

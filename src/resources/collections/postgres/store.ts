@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import { addStatement, blindCreateStatement, changeStatement, createStatement } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -52,19 +52,33 @@ export const postgresStore: Store = {
       return await withExisting(scope, writes, outcomes)
     } catch (error) {
       const at = failedStatement(error) ?? 0
-      const outcome = outcomeOfError(error, steps[at])
+      const outcome = outcomeOfError(error, steps[at]?.writes[0]?.collection)
       if (outcome === undefined) throw error
       const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
       return writes.map((_, index) => (index === before ? outcome : undefined))
     }
   },
+
+  add: async (scope, collection, creates) => {
+    try {
+      const made = await scope.rows(addStatement(tableOf(collection), collection.name, creates))
+      return { made: made.length }
+    } catch (error) {
+      const outcome = takenOf(error, collection)
+      if (outcome === undefined) throw error
+      return outcome
+    }
+  },
 }
 
-function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
+function outcomeOfError(error: unknown, collection: Write['collection'] | undefined): Outcome | undefined {
   const refused = changeRefused(error)
-  if (refused !== undefined) return outcomeOf(refused.current)
+  return refused === undefined ? takenOf(error, collection) : outcomeOf(refused.current)
+}
+
+function takenOf(error: unknown, collection: Write['collection'] | undefined) {
   const constraint = violated(error)
-  const { declared } = step?.writes[0]?.collection ?? {}
+  const { declared } = collection ?? {}
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }

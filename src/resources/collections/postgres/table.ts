@@ -18,6 +18,8 @@ export interface Table {
   readonly name: Sql
   /** Which rows are the collection's. */
   readonly own: Sql
+  /** The columns of its primary key. Any other unique index that is violated is a fault, not a document that is there. */
+  readonly key: Sql
   /** Columns that a new row gets besides its fields, and their values. */
   readonly stamp: { readonly names: Sql; readonly values: Sql }
   readonly columns: readonly TableColumn[]
@@ -53,6 +55,7 @@ function undeclared(name: string): Table {
   return {
     name: sql`tenon.documents`,
     own: sql`collection = ${name}`,
+    key: sql`tenant_id, workspace_id, collection, id`,
     stamp: { names: sql`collection, `, values: sql`${name}, ` },
     ...SHARED,
   }
@@ -72,6 +75,7 @@ function ofDeclaration(declared: Declaration): Table {
   return {
     name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
     own: sql`true`,
+    key: sql`tenant_id, workspace_id, id`,
     stamp: NO_STAMP,
     columns,
     rest,

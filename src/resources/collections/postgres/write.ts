@@ -2,10 +2,9 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, type Sql, sql } from '../../../platform/pg/sql.ts'
-import type { Change } from '../store.ts'
+import type { Change, Create } from '../store.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
-type Create = Extract<Change, { verb: 'create' }>
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** What the statements are for, besides the table. */
@@ -17,11 +16,20 @@ export interface Purpose {
 
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
-  return sql`with written as (${insertStatement(table, creates)} returning ${table.row}),
-    told as (${outbox(purpose, 'created', table.document)}) select * from written`
+  return sql`${created(table, purpose, creates)} select * from written`
 }
 
-/** The same for those who may write and not read: nothing comes back. */
+/** The same for many, of which no more is told than that they are new. */
+export function addStatement(table: Table, collection: string, creates: readonly Create[]): Sql {
+  return sql`${created(table, { collection }, creates)} select id from written`
+}
+
+function created(table: Table, purpose: Pick<Purpose, 'collection'>, creates: readonly Create[]): Sql {
+  return sql`with written as (${insertStatement(table, creates)} on conflict (${table.key}) do nothing returning ${table.row}),
+    told as (${outbox(purpose, 'created', table.document)})`
+}
+
+/** The same for those who may write and not read: nothing comes back, and so no id of theirs is there already. */
 export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
   return sql`with told as (insert into tenon.outbox (collection, verb, document_id, version, document)
       values (${purpose.collection}, 'created', ${create.id}::uuid, 1, ${create.content.text}::jsonb))
@@ -36,8 +44,7 @@ function insertStatement(table: Table, creates: readonly Create[]): Sql {
     sql`v -> 'rest'`,
   ])
   return sql`insert into ${table.name} (${table.stamp.names}id, ${names})
-    select ${table.stamp.values}(v ->> 'id')::uuid, ${values} from jsonb_array_elements(${JSON.stringify(rows)}::jsonb) v
-    on conflict do nothing`
+    select ${table.stamp.values}(v ->> 'id')::uuid, ${values} from jsonb_array_elements(${JSON.stringify(rows)}::jsonb) v`
 }
 
 /** The value of a column in a jsonb that has the column's own name as key. */
@@ -95,7 +102,7 @@ function reported(table: Table, purpose: Purpose, here: Sql, { written, told, by
     from (select 1) one left join written on true`
 }
 
-const outbox = ({ collection }: Purpose, verb: Verb, document: Sql): Sql =>
+const outbox = ({ collection }: Pick<Purpose, 'collection'>, verb: Verb, document: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document)
     select ${collection}, ${verb}, id, version, ${document} from written`
 
