@@ -1,9 +1,14 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
+import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
-const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = { smoke, surface }
+const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = {
+  ndjson,
+  smoke,
+  surface,
+}
 
 const name = process.argv[2] ?? ''
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined

@@ -188,4 +188,8 @@ function faultOf({ line, problem }: Fault): LineFault {
   return { line, code, detail, ...(pointer !== undefined && { pointer }) }
 }
 
-const located = ({ line, problem }: Fault): Problem => problem.with({ line })
+function located({ line, problem }: Fault): Problem {
+  const { code, message, errors, cause, members } = problem
+  const detail = `Line ${line}: ${message}`
+  return new Problem(code, { detail, errors, cause, members: { ...members, line } })
+}
