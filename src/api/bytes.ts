@@ -1,5 +1,6 @@
 /** Bytes at the HTTP door: a request's body as a source, a reply as a stream, each ending where the other side does. */
 
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ByteReply, ByteSource } from '../core/bytes.ts'
@@ -20,19 +21,28 @@ export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): Byt
   return { chunks: chunksOf(request.raw, stillLet(ask)), ...(known && { length: Number(length ?? 0) }) }
 }
 
+/** Connections whose bodies are timed here. */
+const TIMED = new WeakSet<Socket>()
+
+/** Whether the server's own clock is to let the connection be: it knows when a body began, not whether it moves. */
+export const isTimed = (socket: Socket): boolean => TIMED.has(socket)
+
 /** Ending it early does not end the connection: our answer has yet to go through it. */
 async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): AsyncGenerator<Uint8Array> {
   const chunks = raw.iterator({ destroyOnReturn: false })
-  // Before the server itself ends the connection without a word.
-  const until = performance.now() + LIMITS.uploadTimeoutMs - LIMITS.drainMs
+  const { socket } = raw
+  TIMED.add(socket)
+  let until = performance.now() + LIMITS.uploadTimeoutMs
   try {
     for (;;) {
       const next = await arriving(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
       if (next.done === true) return
+      until += (next.value.byteLength * 1_000) / LIMITS.uploadBytesPerSecondMin
       yield next.value
       await ask()
     }
   } finally {
+    TIMED.delete(socket)
     // Where a chunk is still awaited, this ends when it comes or the connection goes.
     chunks.return?.().catch(() => {})
   }
@@ -41,8 +51,7 @@ async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): 
 async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const detail = `It did not come in time: it may take ${LIMITS.uploadTimeoutMs} ms, and pause for ${LIMITS.streamStallMs}.`
-    timer = setTimeout(() => reject(new Problem('body_incomplete', { detail })), ms)
+    timer = setTimeout(() => reject(new Problem('body_incomplete', { detail: TOO_SLOW })), ms)
   })
   try {
     return await Promise.race([chunks.next(), late])
@@ -52,6 +61,8 @@ async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<
     clearTimeout(timer)
   }
 }
+
+const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} ms, and take ${LIMITS.uploadTimeoutMs} ms and a second for each ${LIMITS.uploadBytesPerSecondMin} bytes.`
 
 /**
  * A stream goes on for minutes in which a key may be revoked or a tenant suspended, so it is asked while it lasts.

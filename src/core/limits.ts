@@ -71,6 +71,8 @@ export const LIMITS = {
   objectKeySegmentBytesMax: 255,
   /** A body may take this long to come; the rest of a refused one is read for as long as `drainMs`. */
   uploadTimeoutMs: 300_000,
+  /** A stream of bytes may take a second more for so many that have come. */
+  uploadBytesPerSecondMin: 16_384,
   drainMs: 5_000,
   /** Nothing comes, or nothing is taken, for so long: the stream is ended. */
   streamStallMs: 30_000,

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type MongoServer, startMongo, whyNoMongo } from '../support/ferretdb.ts'
+import { exported, importInto, lines } from '../support/ndjson.ts'
 import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import type { Running } from '../support/start.ts'
 import {
@@ -153,6 +154,30 @@ describe.each(STORES)('%s', (store) => {
     ).toBe('')
     expect((await call('POST', at('secrets'), { as: room.anon, body: { n: 1 } })).status).toBe(403)
     expect(names(await call('GET', at('secrets'), { as: room.anon }))).toBe('ours')
+  })
+
+  test('what is imported is there once, and what is exported is all of it', async () => {
+    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
+    const [from, to] = [unique('file'), unique('file')]
+    const text = [...PEOPLE, ...Array.from({ length: 1_300 }, (_, n) => ({ n })), null].map((value) =>
+      JSON.stringify(value),
+    )
+    const report = {
+      lines: text.length,
+      failed: 1,
+      errors: [{ line: text.length, code: 'validation_failed' }],
+    }
+    const made = text.length - 1
+    const imported = () => importInto(from, text.join('\n'), options)
+    expect((await imported()).body).toMatchObject({ ...report, created: made, existing: 0 })
+    expect((await imported()).body).toMatchObject({ ...report, created: 0, existing: made })
+    const all = await exported(from, options)
+    expect(all).toHaveLength(made)
+    expect(all[0]).toMatchObject(PEOPLE[0] ?? {})
+    expect((await importInto(to, lines(...all), options)).body).toMatchObject({ created: made })
+    const fieldsOf = ({ _created_at, _updated_at, ...fields }: Record<string, unknown>) => fields
+    expect((await exported(to, options)).map(fieldsOf)).toEqual(all.map(fieldsOf))
+    expect(await exported(from, { ...options, query: '?n=gte.1290' })).toHaveLength(10)
   })
 
   test('random queries find what a naive model finds, in its order, on pages of any size', async () => {
