@@ -156,30 +156,6 @@ describe.each(STORES)('%s', (store) => {
     expect(names(await call('GET', at('secrets'), { as: room.anon }))).toBe('ours')
   })
 
-  test('what is imported is there once, and what is exported is all of it', async () => {
-    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
-    const [from, to] = [unique('file'), unique('file')]
-    const text = [...PEOPLE, ...Array.from({ length: 1_300 }, (_, n) => ({ n })), null].map((value) =>
-      JSON.stringify(value),
-    )
-    const report = {
-      lines: text.length,
-      failed: 1,
-      errors: [{ line: text.length, code: 'validation_failed' }],
-    }
-    const made = text.length - 1
-    const imported = () => importInto(from, text.join('\n'), options)
-    expect((await imported()).body).toMatchObject({ ...report, created: made, existing: 0 })
-    expect((await imported()).body).toMatchObject({ ...report, created: 0, existing: made })
-    const all = await exported(from, options)
-    expect(all).toHaveLength(made)
-    expect(all[0]).toMatchObject(PEOPLE[0] ?? {})
-    expect((await importInto(to, lines(...all), options)).body).toMatchObject({ created: made })
-    const fieldsOf = ({ _created_at, _updated_at, ...fields }: Record<string, unknown>) => fields
-    expect((await exported(to, options)).map(fieldsOf)).toEqual(all.map(fieldsOf))
-    expect(await exported(from, { ...options, query: '?n=gte.1290' })).toHaveLength(10)
-  })
-
   test('random queries find what a naive model finds, in its order, on pages of any size', async () => {
     const collection = unique('random')
     for (const fields of DOCUMENTS)
@@ -197,6 +173,30 @@ describe.each(STORES)('%s', (store) => {
     }
     await fc.assert(fc.asyncProperty(queries, run), { numRuns: 150, seed: 20_261_121 })
   }, 120_000)
+
+  test('what is imported is there once, and what is exported is all of it', async () => {
+    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
+    const [from, to] = [unique('file'), unique('file')]
+    const text = [...PEOPLE, ...Array.from({ length: 520 }, (_, n) => ({ n })), null].map((value) =>
+      JSON.stringify(value),
+    )
+    const report = {
+      lines: text.length,
+      failed: 1,
+      errors: [{ line: text.length, code: 'validation_failed' }],
+    }
+    const made = text.length - 1
+    const imported = () => importInto(from, text.join('\n'), options)
+    expect((await imported()).body).toMatchObject({ ...report, created: made, existing: 0 })
+    expect((await imported()).body).toMatchObject({ ...report, created: 0, existing: made })
+    const all = await exported(from, options)
+    expect(all).toHaveLength(made)
+    expect(all[0]).toMatchObject(PEOPLE[0] ?? {})
+    expect((await importInto(to, lines(...all), options)).body).toMatchObject({ created: made })
+    const fieldsOf = ({ _created_at, _updated_at, ...fields }: Record<string, unknown>) => fields
+    expect((await exported(to, options)).map(fieldsOf)).toEqual(all.map(fieldsOf))
+    expect(await exported(from, { ...options, query: '?n=gte.510' })).toHaveLength(10)
+  })
 })
 
 describe.each(STORES)('a collection declared for the document store in %s', (store) => {
