@@ -1,13 +1,17 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
+import { changes } from './changes.ts'
+import { collections } from './collections.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
 const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = {
-  ndjson,
   smoke,
   surface,
+  changes,
+  collections,
+  ndjson,
 }
 
 const name = process.argv[2] ?? ''

@@ -27,17 +27,56 @@ export async function interleaved<Name extends string>(
 
 /** How many per second with `lanes` at once, for `ms`. */
 export async function throughput(lanes: number, ms: number, work: () => Promise<unknown>): Promise<number> {
-  const until = performance.now() + ms
-  let done = 0
-  const lane = async () => {
-    while (performance.now() < until) {
-      await work()
-      done += 1
+  return (await crowd(lanes, ms, work)).perS
+}
+
+export interface Rates extends Figures {
+  /** The median of the rounds. */
+  readonly perS: number
+}
+
+/** As {@link throughput}, several works turn by turn, `rounds` times each after one round of warm-up. */
+export async function contest<Name extends string>(
+  { rounds, lanes, ms }: { rounds: number; lanes: number; ms: number },
+  works: Readonly<Record<Name, () => Promise<unknown>>>,
+): Promise<Record<Name, Rates>> {
+  const names = Object.keys(works) as Name[]
+  const turns = new Map<Name, Crowd[]>(names.map((name) => [name, []]))
+  for (let round = -1; round < rounds; round++) {
+    for (const name of names) {
+      const turn = await crowd(lanes, ms, works[name])
+      if (round >= 0) turns.get(name)?.push(turn)
     }
   }
+  return Object.fromEntries(names.map((name) => [name, ratesOf(turns.get(name) ?? [])])) as Record<
+    Name,
+    Rates
+  >
+}
+
+interface Crowd {
+  readonly perS: number
+  readonly times: readonly number[]
+}
+
+async function crowd(lanes: number, ms: number, work: () => Promise<unknown>): Promise<Crowd> {
   const startedMs = performance.now()
+  const times: number[] = []
+  const lane = async () => {
+    for (let now = performance.now(); now < startedMs + ms; ) {
+      const begunMs = now
+      await work()
+      now = performance.now()
+      times.push(now - begunMs)
+    }
+  }
   await Promise.all(Array.from({ length: lanes }, lane))
-  return (done * 1_000) / (performance.now() - startedMs)
+  return { perS: (times.length * 1_000) / (performance.now() - startedMs), times }
+}
+
+function ratesOf(turns: readonly Crowd[]): Rates {
+  const rates = turns.map(({ perS }) => perS).sort((a, b) => a - b)
+  return { perS: rates[rates.length >> 1] ?? 0, ...figuresOf(turns.flatMap(({ times }) => times)) }
 }
 
 function figuresOf(times: readonly number[]): Figures {

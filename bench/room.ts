@@ -1,7 +1,6 @@
-/** What benchmarks act in: a tenant of their own, and a client that costs little. */
+/** What benchmarks act in: a tenant of their own. */
 
 import { randomBytes } from 'node:crypto'
-import { Agent, request } from 'node:http'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import type { Running } from '../test/support/start.ts'
 
@@ -29,31 +28,4 @@ export async function aRoom({ url, clientId, clientSecret }: Running): Promise<R
     name: 'bench',
   })
   return { url, admin, tenantId: tenant.id, workspaceId: workspace_id, apikey: key }
-}
-
-/** Keep-alive and little else: the generator shares the cores with what it measures. */
-export function sender(
-  url: string,
-  apikey: string,
-  lanes: number,
-): (method: string, path: string, body?: string) => Promise<string> {
-  const agent = new Agent({ keepAlive: true, maxSockets: lanes })
-  const { hostname, port } = new URL(url)
-  return (method, path, body) =>
-    new Promise((resolve, reject) => {
-      const headers = { apikey, ...(body !== undefined && { 'content-type': 'application/json' }) }
-      const sent = request({ agent, hostname, port, method, path, headers }, (response) => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-        })
-        response.on('end', () =>
-          (response.statusCode ?? 0) >= 200 && (response.statusCode ?? 0) < 300
-            ? resolve(text)
-            : reject(new Error(text)),
-        )
-      })
-      sent.on('error', reject)
-      sent.end(body)
-    })
 }

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
 import { type Running, type Started, startPlatform } from '../test/support/start.ts'
+import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom, sender } from './room.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 400
 const FLOW_ROUNDS = 30
@@ -43,7 +44,7 @@ async function timed(start: () => Promise<Started>): Promise<{ started: Started;
 
 async function requests(running: Running): Promise<void> {
   const { apikey } = await aRoom(running)
-  const send = sender(running.url, apikey, LANES)
+  const send = sender(running.url, { apikey }, LANES)
   const made = JSON.parse(await send('POST', '/v1/collections/bench/documents', '{"n":1}')) as { id: string }
   const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
   const one = `/v1/collections/bench/documents/${made.id}`

@@ -2,8 +2,10 @@
 
 import { Redis } from 'ioredis'
 import type { Running } from '../test/support/start.ts'
+import { listen } from './ears.ts'
+import { sender } from './http.ts'
 import { interleaved, print } from './measure.ts'
-import { aRoom, sender } from './room.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const SUBSCRIBERS = 100
@@ -11,10 +13,10 @@ const PUBLISHED = 300
 
 export async function events(running: Running): Promise<void> {
   const { url, apikey } = await aRoom(running)
-  const send = sender(url, apikey, 16)
+  const send = sender(url, { apikey }, 16)
   const redis = new Redis(running.env['REDIS_URL'] ?? '')
   const reader = new Redis(running.env['REDIS_URL'] ?? '')
-  const ears = await listen(url, apikey, 1)
+  const ears = await listen(url, apikey, 'bench', 1)
   const body = JSON.stringify({ topic: 'bench', data: { n: 1 } })
   let last = '$'
   const figures = await interleaved(ROUNDS, {
@@ -39,8 +41,8 @@ export async function events(running: Running): Promise<void> {
 }
 
 async function fanOut(url: string, apikey: string, body: string): Promise<void> {
-  const send = sender(url, apikey, 16)
-  const ears = await listen(url, apikey, SUBSCRIBERS)
+  const send = sender(url, { apikey }, 16)
+  const ears = await listen(url, apikey, 'bench', SUBSCRIBERS)
   const startedMs = performance.now()
   for (let n = 0; n < PUBLISHED; n += 16) {
     await Promise.all(Array.from({ length: 16 }, () => send('POST', '/v1/events/publish', body)))
@@ -50,52 +52,4 @@ async function fanOut(url: string, apikey: string, body: string): Promise<void> 
   ears.stop()
   print(`\n${SUBSCRIBERS} subscribers`, 'delivered/s')
   print(`${ears.count()} events heard`, (ears.count() / seconds).toFixed(0))
-}
-
-interface Ears {
-  /** The next event that any of them hears. */
-  next(): Promise<void>
-  reached(count: number): Promise<void>
-  count(): number
-  stop(): void
-}
-
-async function listen(url: string, apikey: string, subscribers: number): Promise<Ears> {
-  const controller = new AbortController()
-  let count = 0
-  let waiting: (() => void)[] = []
-  const hear = async (body: ReadableStream<Uint8Array>, ready: () => void) => {
-    const decoder = new TextDecoder()
-    for await (const chunk of body) {
-      const text = decoder.decode(chunk, { stream: true })
-      if (text.includes('event: ready')) ready()
-      const events = text.split('\nid: ').length - 1 + (text.startsWith('id: ') ? 1 : 0)
-      if (events === 0) continue
-      count += events
-      for (const wake of waiting.splice(0)) wake()
-    }
-  }
-  await Promise.all(
-    Array.from({ length: subscribers }, async () => {
-      const response = await fetch(`${url}/v1/events/subscribe?topic=bench`, {
-        headers: { apikey },
-        signal: controller.signal,
-      })
-      const { body } = response
-      if (body === null) throw new Error(`subscribe answered ${response.status}`)
-      await new Promise<void>((ready) => void hear(body, ready).catch(() => {}))
-    }),
-  )
-  const next = () => new Promise<void>((done) => waiting.push(done))
-  return {
-    next,
-    count: () => count,
-    reached: async (wanted) => {
-      while (count < wanted) await next()
-    },
-    stop: () => {
-      waiting = []
-      controller.abort()
-    },
-  }
 }

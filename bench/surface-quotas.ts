@@ -1,8 +1,9 @@
 /** Quotas and analytics: what counting costs a create, and what a window of metrics costs. */
 
 import type { Running } from '../test/support/start.ts'
+import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom, sender } from './room.ts'
+import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const LANES = 16
@@ -12,8 +13,8 @@ export async function quotas(running: Running): Promise<void> {
   const [free, limited] = await Promise.all([aRoom(running), aRoom(running)])
   const limits = { documents: 1_000_000 }
   await limited.admin.call('PUT', '/v1/quotas', { workspace_id: limited.workspaceId, limits })
-  const inFree = sender(running.url, free.apikey, LANES)
-  const inLimited = sender(running.url, limited.apikey, LANES)
+  const inFree = sender(running.url, { apikey: free.apikey }, LANES)
+  const inLimited = sender(running.url, { apikey: limited.apikey }, LANES)
   const path = '/v1/collections/bench/documents'
   const works = {
     'GET /healthz': () => inFree('GET', '/healthz'),

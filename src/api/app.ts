@@ -33,6 +33,8 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     requestTimeout: LIMITS.uploadTimeoutMs,
     routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
+    // One for all requests: lines say themselves whose they are.
+    childLoggerFactory: (logger) => logger,
     frameworkErrors: (error, request, reply) => {
       send(error, request, reply as FastifyReply)
     },
@@ -41,15 +43,18 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('room', undefined)
+  app.decorateRequest('claim', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
-  app.addHook('onRequest', async (request, reply) => {
+  // Hooks of every request take a callback, which spares it a promise each.
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    if (request.url.length > LIMITS.urlBytesMax) throw new Problem('uri_too_long')
+    done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
-  app.addHook('onResponse', logLine)
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
+    logLine(request, reply)
     if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
+    done()
   })
   parsers(app)
   const mount = (into: FastifyInstance, streams: boolean) => {
@@ -79,6 +84,7 @@ function querystringParser(text: string): Record<string, string | string[]> {
 }
 
 function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {
+  const { keep } = door
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
@@ -86,6 +92,13 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     exposeHeadRoute: operation.http.reply !== 'feed',
     onRequest: (request) => door.enter(request),
     handler: door.handle,
+    ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
+    ...(keep !== undefined && {
+      onSend: async (request, reply, body) => {
+        if (request.claim !== undefined) await keep(request, reply, body)
+        return body
+      },
+    }),
   })
 }
 
@@ -170,9 +183,10 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
 }
 
 /** One line per request; the query is left out, since callers put secrets there. */
-async function logLine(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+function logLine(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info(
     {
+      reqId: request.id,
       method: request.method,
       path: request.url.split('?')[0],
       status: reply.statusCode,

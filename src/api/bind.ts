@@ -13,6 +13,7 @@ type Fields = Record<string, unknown>
  */
 export function bind(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
   return {
+    ...preferences(operation, request),
     ...bodyFields(operation, request, ask),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
@@ -35,12 +36,24 @@ function pathFields(operation: AnyOperation, params: Fields): Fields {
   )
 }
 
+const PARAMETERS = new WeakMap<AnyOperation, ReadonlyMap<string, string>>()
+
+/** The query parameters of an operation, each with the field that it is; found out once. */
+function parametersOf(operation: AnyOperation): ReadonlyMap<string, string> {
+  const known = PARAMETERS.get(operation)
+  if (known !== undefined) return known
+  const { http, input } = operation
+  const names = Object.keys(input.properties).filter(
+    (name) => name !== http.rest && placeOf(name, http) === 'query',
+  )
+  const found = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
+  PARAMETERS.set(operation, found)
+  return found
+}
+
 function queryFields(operation: AnyOperation, query: Fields): Fields {
   const { rest } = operation.http
-  const names = Object.keys(operation.input.properties).filter(
-    (name) => name !== rest && placeOf(name, operation.http) === 'query',
-  )
-  const fieldOf = new Map(names.map((name) => [QUERY_NAMES[name] ?? name, name]))
+  const fieldOf = parametersOf(operation)
   const fields: Fields = {}
   const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
@@ -73,10 +86,31 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   return fields
 }
 
-/** `wait=N` among the preferences (RFC 7240 §4.3); others are for nobody, as the RFC has it. */
+/** `wait=N` among the preferences, in whole seconds. */
 function waitOf(prefer: string): number | undefined {
-  const [, digits] = /(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])/i.exec(prefer) ?? []
-  return digits === undefined ? undefined : Number(digits)
+  const digits = preferenceOf(prefer, 'wait')
+  return digits !== undefined && /^[0-9]{1,6}$/.test(digits) ? Number(digits) : undefined
+}
+
+/** A preference that the field cannot take is for nobody, like others that are not known (RFC 7240 §2). */
+function preferences({ http, input }: AnyOperation, { headers }: FastifyRequest): Fields {
+  const fields: Fields = {}
+  const { prefer } = headers
+  for (const name of typeof prefer === 'string' ? (http.preferences ?? []) : []) {
+    const value = preferenceOf(String(prefer), name)
+    const { enum: known = [] } = input.properties[name] as { enum?: readonly string[] }
+    if (value !== undefined && known.includes(value)) fields[name] = value
+  }
+  return fields
+}
+
+/** The value of `name=value` in a Prefer header. */
+function preferenceOf(prefer: string, name: string): string | undefined {
+  for (const preference of prefer.split(/[,;]/)) {
+    const [key = '', value] = preference.split('=')
+    if (key.trim().toLowerCase() === name) return value?.trim().replaceAll('"', '')
+  }
+  return undefined
 }
 
 function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {

@@ -4,17 +4,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
-import { type AnyOperation, replyOf } from '../core/operation.ts'
+import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Authenticator } from '../platform/identity/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
+import { answer } from './answer.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
+import { askedUnderKey, attempt, replay, settle, takesKey } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -29,18 +31,22 @@ export interface Door {
   /** Refuses before a byte of the body is read. */
   readonly enter: (request: FastifyRequest) => Promise<void>
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  /** Keeps the reply before it leaves, where the operation takes an Idempotency-Key. */
+  readonly keep?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
 }
 
 /** The two halves of an operation's route. */
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
+  const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   const enter = async (request: FastifyRequest) => {
-    if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
+    const { headers, raw } = request
+    if (headers.authorization !== undefined && (raw.headersDistinct['authorization']?.length ?? 0) > 1)
       throw new Problem('credentials_conflict')
     const query = request.query as Record<string, unknown>
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
-    for (const credential of credentialsOf(request.headers, query, operation.http)) {
+    for (const credential of credentialsOf(headers, query, operation.http)) {
       principals.push(await auth.authenticate(credential))
     }
     const [principal] = principals
@@ -50,14 +56,21 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   }
   return {
     enter,
+    ...(keyed && { keep: (request, reply, body) => settle(operation, request, reply, body) }),
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
       const ask = () => enter(request)
       const input = bind(operation, request, ask)
-      const scope = await platform.access.open(operation, principal, workspaceNamed(request))
-      if (scope instanceof WorkspaceScope) request.room = scope.ref
-      const output = await operation.run(scope, operation.parse(input))
+      const opened = await platform.access.open(operation, principal, workspaceNamed(request))
+      if (opened instanceof WorkspaceScope) request.room = opened.ref
+      const parsed = operation.parse(input)
+      const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
+      const claim = asked && (await platform.idempotency.claim(opened, asked))
+      if (claim !== undefined && 'body' in claim) return replay(claim, reply)
+      request.claim = claim
+      const scope = claim === undefined ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      const output = await attempt(claim, () => operation.run(scope, parsed))
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined
@@ -66,33 +79,13 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)
-      return answer(operation, input, output, reply)
+      return answer(operation, input, output, request, reply)
     },
   }
 }
 
 function workspaceNamed(request: FastifyRequest): string | undefined {
   return (request.params as { ws?: string }).ws
-}
-
-function answer(
-  operation: AnyOperation,
-  input: Record<string, unknown>,
-  output: unknown,
-  reply: FastifyReply,
-): unknown {
-  const { status, location, etag, replyBody, replyHeaders = {} } = operation.http
-  reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
-  if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
-  const where = location?.(output, input)
-  if (where !== undefined) reply.header('location', where)
-  const tag = etag?.(output)
-  if (tag !== undefined) reply.header('etag', tag)
-  for (const [field, name] of Object.entries(replyHeaders))
-    reply.header(name, String((output as Record<string, unknown>)[field]))
-  if (replyBody === undefined) return output
-  // Any JSON value: a bare text or null would be sent as something else.
-  return reply.type('application/json; charset=utf-8').send(JSON.stringify(replyOf(operation, output)))
 }
 
 /** In tests each reply must fit its own schema: the OpenAPI document is then no promise but a fact. */

@@ -34,9 +34,11 @@ export function sendFeed(
     queued = ''
     if (raw.writableLength > LIMITS.feedQueueBytesMax) end('slow_consumer')
   }
+  const hasRoom = () => raw.writableLength + queued.length < LIMITS.feedQueueBytesMax / 2
   const send = (text: string) => {
     if (queued === '') queueMicrotask(flush)
     queued += text
+    return hasRoom()
   }
   const end = (code: string) => {
     stop()
@@ -45,7 +47,7 @@ export function sendFeed(
     setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
   }
   const taken = async () => {
-    if (raw.destroyed || raw.writableLength + queued.length < LIMITS.feedQueueBytesMax / 2) return
+    if (raw.destroyed || hasRoom()) return
     const late = setTimeout(() => end('slow_consumer'), LIMITS.feedStallMs)
     await new Promise<void>((done) => raw.once('drain', done).once('close', done))
     clearTimeout(late)

@@ -1,6 +1,8 @@
 /** OPERATIONS → an OpenAPI 3.1 document: the same binding that bind.ts reads, written down. */
 
+import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
+import { takesKey } from './idempotency.ts'
 import { CHAPTERS, chapterOf } from './tags.ts'
 
 type Json = Record<string, unknown>
@@ -46,7 +48,7 @@ function describe(operation: AnyOperation): Json {
     'x-roles': operation.roles,
     'x-stability': operation.stability,
     security: operation.domain === 'data_access' ? [{ apiKey: [] }, { bearer: [] }] : [{ bearer: [] }],
-    parameters: parameters(operation),
+    parameters: [...parameters(operation), ...conditions(operation)],
     ...(body !== undefined && { requestBody: body }),
     responses: {
       ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, done])),
@@ -54,6 +56,7 @@ function describe(operation: AnyOperation): Json {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
       ...(http.reply === 'bytes' && byteStatuses(operation)),
+      ...(mayBeHeld(operation) && { 304: { description: 'As the caller has it' } }),
       default: PROBLEM,
     },
   }
@@ -99,7 +102,7 @@ const fieldsOf = (output: unknown) => (output as { properties: Json }).propertie
 function parameters(operation: AnyOperation): Json[] {
   const { properties } = operation.input
   const required: readonly string[] = operation.input.required ?? []
-  return Object.entries(properties).flatMap(([field, schema]) => {
+  const bound = Object.entries(properties).flatMap(([field, schema]) => {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     if (field === operation.http.rest) return [restParameter(field, schema)]
@@ -110,6 +113,36 @@ function parameters(operation: AnyOperation): Json[] {
       operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
     return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
   })
+  return [...bound, ...preferred(operation)]
+}
+
+/** One header for all fields that may come as a preference. */
+function preferred({ http, input }: AnyOperation): Json[] {
+  const examples = (http.preferences ?? []).map((field) => {
+    const { enum: known = [] } = input.properties[field] as { enum?: readonly string[] }
+    return `${field}=${known[0]}`
+  })
+  if (examples.length === 0) return []
+  return [{ name: 'prefer', in: 'header', required: false, schema: { type: 'string', examples } }]
+}
+
+/** Headers that the door takes for the operation, which does not know of them. */
+function conditions(operation: AnyOperation): Json[] {
+  if (takesKey(operation)) return [idempotencyKey]
+  if (!mayBeHeld(operation)) return []
+  const description = 'Tags that the caller holds: 304 where the reply would have one of them.'
+  return [{ name: 'if-none-match', in: 'header', required: false, description, schema: { type: 'string' } }]
+}
+
+const mayBeHeld = ({ http }: AnyOperation) =>
+  http.method === 'GET' && http.etag !== undefined && http.reply === undefined
+
+const idempotencyKey: Json = {
+  name: 'idempotency-key',
+  in: 'header',
+  required: false,
+  description: `Makes it safe to send the request again: within ${LIMITS.idempotencyHours} hours it is done once, and its reply comes again with \`idempotent-replayed: true\`.`,
+  schema: { type: 'string', minLength: 1, maxLength: LIMITS.idempotencyKeyCharsMax },
 }
 
 /** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */

@@ -25,3 +25,16 @@ function skip(list: string, at: number): number {
   SPACE.lastIndex = at
   return at + (SPACE.exec(list)?.[0].length ?? 0)
 }
+
+/**
+ * Whether a condition names the tag of what is there; `*` names whatever is there.
+ * @param comparison `strong` for `If-Match`, where a weak tag equals nothing; `weak` for `If-None-Match` (§8.8.3.2)
+ */
+export function matches(list: string, tag: string, comparison: 'strong' | 'weak'): boolean {
+  const tags = tagsOf(list)
+  if (tags === '*') return true
+  if (comparison === 'strong') return !tag.startsWith('W/') && tags.includes(tag)
+  return tags.map(opaque).includes(opaque(tag))
+}
+
+const opaque = (tag: string) => tag.replace(/^W\//, '')

@@ -2,8 +2,9 @@
 
 /** What a door offers to a feed. Frames are whole texts, made once for all who get them. */
 export interface FeedSink {
-  send(frame: string): void
-  /** Resolves when the client has taken most of what was sent, or the feed has ended. For what could be sent all at once. */
+  /** @returns whether the client has taken most of what was sent; else {@link taken} tells when the next may come */
+  send(frame: string): boolean
+  /** Resolves when the client has taken most of what was sent, or the feed has ended. */
   taken(): Promise<void>
   /** Ends the feed from our side; the code is told to the client. */
   end(code: 'slow_consumer' | 'unavailable'): void

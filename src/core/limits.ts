@@ -10,10 +10,16 @@ export const LIMITS = {
   filtersMax: 50,
   filterDepthMax: 10,
   filterValuesMax: 500,
+  /** Of an object behind `cd`: each set of them is looked for. */
+  containingMembersMax: 8,
   likeWildcardsMax: 10,
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
+  batchOpsMax: 500,
+  batchBytesMax: 4_194_304,
+  /** Beyond it `count=estimated` takes the planner's word. */
+  countedMax: 1_000,
   /** A cursor is sent back in a URL, beside the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
@@ -33,6 +39,7 @@ export const LIMITS = {
   preparedStatementsMax: 300,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
+  sealingKeysMax: 2_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
   httpCallTimeoutMs: 30_000,
@@ -50,6 +57,20 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
+  changesKeptPerWorkspace: 10_000,
+  /** Of the stream's memory; a sixteenth may come on top. */
+  changesBytesMax: 67_108_864,
+  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
+  relayTenantsMax: 50,
+  relayChangesMax: 500,
+  relayBytesMax: 4_194_304,
+  /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
+  relayPollMs: { min: 10, max: 160 },
+  /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
+  relayRetryMs: { min: 250, max: 2_000 },
+  relayTurnMs: 1_000,
+  /** Longer than a connection with a lock ever has nothing to ask. */
+  sessionIdleMs: 20_000,
   /** Of one stream: together 8 MiB at most. */
   eventsReadAtOnce: 32,
   feedQueueBytesMax: 1_048_576,
@@ -80,7 +101,6 @@ export const LIMITS = {
   importChunkBytes: 1_048_576,
   /** A longer line is passed over; one that is longer than this ends the import. */
   importLineSkippedBytesMax: 67_108_864,
-  importKeyCharsMax: 255,
   importFaultCharsMax: 500,
   exportFirstRows: 100,
   exportRowsMax: 1_000,
@@ -152,4 +172,15 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
+  idempotencyKeyCharsMax: 255,
+  idempotencyHours: 24,
+  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
+  idempotencyLeaseSeconds: 120,
+  /** A document of the largest size fits. */
+  idempotencyReplyBytesMax: 524_288,
+  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
+  idempotencyShelfRowsMax: 400,
+  idempotencyShelfBytesMax: 1_048_576,
+  /** Deeper input is taken by no operation. */
+  idempotencyInputDepthMax: 100,
 } as const

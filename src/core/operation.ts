@@ -31,6 +31,8 @@ export interface HttpBinding<Output> {
   readonly takes?: 'bytes'
   /** The media type of such a body, or of a reply of bytes, for the documentation; where absent, any. */
   readonly bytesType?: string
+  /** Of a JSON body, where it may be larger than others. */
+  readonly bodyBytesMax?: number
   /** Media types of JSON that the body may have; `application/json` alone where absent. */
   readonly json?: readonly string[]
   /** Media types besides JSON, each with the input field that takes the text. */
@@ -40,6 +42,8 @@ export interface HttpBinding<Output> {
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
    * id under which the request is logged, also where none was sent. */
   readonly headers?: Readonly<Record<string, BoundHeader>>
+  /** Input fields that `Prefer: <field>=<value>` gives where they come in no other way. */
+  readonly preferences?: readonly string[]
   /**
    * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
    * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.

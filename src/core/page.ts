@@ -21,18 +21,26 @@ export interface PageRequest {
   readonly page_after?: string
 }
 
+const Turning = {
+  size: Type.Integer(),
+  next: Type.Union([Type.String(), Type.Null()]),
+  has_more: Type.Boolean(),
+}
+
 /** `{data, page: {size, next, has_more}}` (decisions §5). */
 export function PageOf<T extends TSchema>(item: T) {
-  return Type.Object({
-    data: Type.Array(item),
-    page: Type.Object({
-      size: Type.Integer(),
-      next: Type.Union([Type.String(), Type.Null()]),
-      has_more: Type.Boolean(),
-    }),
-  })
+  return Type.Object({ data: Type.Array(item), page: Type.Object(Turning) })
 }
 export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
+
+/** The same, with how many there are in all where that was asked for. */
+export function CountedPageOf<T extends TSchema>(item: T) {
+  const total = Type.Optional(
+    Type.Integer({ minimum: 0, description: 'In all, where `count` asked for it.' }),
+  )
+  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...Turning, total }) })
+}
+export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 
 /** What a list statement binds: the id to start after ('' at the beginning), and one row more than asked for. */
 export function pageBounds(input: PageRequest): { after: string; limit: number } {

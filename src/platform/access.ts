@@ -45,6 +45,17 @@ export class Access {
     return WorkspaceScope.open(actor, ref, this.#parts, randomIds)
   }
 
+  /** What {@link open} gave this principal, once more, with ids of the caller's choice. */
+  openSeeded(
+    opened: AdminScope | WorkspaceScope,
+    principal: Principal,
+    ids: IdSource,
+  ): AdminScope | WorkspaceScope {
+    if (opened instanceof WorkspaceScope)
+      return WorkspaceScope.open(opened.actor, opened.ref, this.#parts, ids)
+    return AdminScope.open(opened.actor, principal, this.#parts, ids)
+  }
+
   /** The role in which the principal may run the operation. Needs no input, so it is asked before any is read. */
   permit(operation: AnyOperation, principal: Principal): Role {
     const role = roleFor(principal, operation.roles)

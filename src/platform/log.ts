@@ -4,8 +4,11 @@ import { type Logger, pino } from 'pino'
 
 export type Log = Logger
 
+/** Lines are written together, a quarter of a second late at most, and at the end of the process. */
+const TOGETHER = { minLength: 4_096, periodicFlush: 250, sync: false }
+
 export function openLog(level: string, process: string): Log {
-  return pino({
+  const options = {
     level,
     base: { process },
     timestamp: pino.stdTimeFunctions.isoTime,
@@ -13,5 +16,6 @@ export function openLog(level: string, process: string): Log {
       paths: ['*.authorization', '*.apikey', '*["x-api-key"]', '*.password', '*.secret', '*.key'],
       censor: '[redacted]',
     },
-  })
+  }
+  return pino(options, pino.destination(TOGETHER))
 }

@@ -4,8 +4,10 @@ import { Access } from './access.ts'
 import type { Config } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
+import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
+import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
@@ -28,10 +30,13 @@ export interface Platform {
   readonly config: Config
   readonly log: Log
   readonly access: Access
+  readonly idempotency: Idempotency
   readonly egress: Egress
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
+  /** Likewise. */
+  readonly relay: Relay
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -63,13 +68,16 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     log,
   }
   const functions = new Functions(config.TENON_DENO_BIN)
+  const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {
     config,
     log,
     access: new Access(parts, database),
+    idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
     functions,
+    relay,
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },
@@ -78,7 +86,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await meters.flush()
+      await Promise.all([meters.flush(), relay.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])

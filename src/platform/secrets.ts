@@ -1,12 +1,15 @@
 /** Sealing of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { LIMITS } from '../core/limits.ts'
 
 const IV_BYTES = 12
 const TAG_BYTES = 16
 
 export class Secrets {
   readonly #master: Buffer
+  /** By purpose: to derive one takes longer than to seal with it. */
+  readonly #keys = new Map<string, Buffer>()
 
   /** @param masterKey 32 bytes in base64 */
   constructor(masterKey: string) {
@@ -34,7 +37,12 @@ export class Secrets {
   }
 
   #key(purpose: string): Buffer {
-    return Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))
+    const known = this.#keys.get(purpose)
+    if (known !== undefined) return known
+    if (this.#keys.size >= LIMITS.sealingKeysMax) this.#keys.clear()
+    const key = Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))
+    this.#keys.set(purpose, key)
+    return key
   }
 }
 

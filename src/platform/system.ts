@@ -1,26 +1,42 @@
 /** What the platform does for itself, before any tenant is known. Every use names its reason. */
 
 import type { Row } from './pg/batch.ts'
-import type { Database, Mandate } from './pg/database.ts'
+import type { Batches, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The few reasons there are; test/walls pins who uses which. */
-export type Reason = 'authenticate' | 'signing-keys' | 'resolve-workspace' | 'hosted-servers' | 'meters'
+export type Reason =
+  | 'authenticate'
+  | 'signing-keys'
+  | 'resolve-workspace'
+  | 'hosted-servers'
+  | 'meters'
+  | 'relay'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
+/** Sees the changes that are to be passed on, and nothing else. */
+const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
 
-/** Sees the metadata of all tenants, no document of any. No scope turns into one, nor the other way round. */
+/**
+ * Sees the metadata of all tenants, no document of any; the relay, documents that have just changed and nothing else.
+ * No scope turns into one, nor the other way round.
+ */
 export class SystemScope {
   readonly reason: Reason
-  readonly #database: Database
+  readonly #database: Batches
 
-  constructor(reason: Reason, database: Database) {
+  constructor(reason: Reason, database: Batches) {
     this.reason = reason
     this.#database = database
   }
 
+  /** Statements as one transaction in one round trip; rows per statement. */
+  batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#database.batch(this.reason === 'relay' ? RELAY : MANDATE, statements)
+  }
+
   async rows<T extends object>(statement: Sql): Promise<T[]> {
-    const [rows = []] = await this.#database.batch(MANDATE, [statement])
+    const [rows = []] = await this.batch(statement)
     return rows as (T & Row)[]
   }
 

@@ -18,6 +18,7 @@ import {
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
+import { restful } from './contexts.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -48,11 +49,13 @@ export interface Start {
 export class Temporal {
   readonly #connection: Connection
   readonly #client: Client
+  readonly #within: ReturnType<typeof restful>
   readonly #uiUrl: string | undefined
   readonly #namespace: string
 
   constructor(config: Config) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
+    this.#within = restful(this.#connection.callContextStorage)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
     this.#client = new Client({
@@ -88,7 +91,7 @@ export class Temporal {
     if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
     try {
       const handle = this.#client.workflow.getHandle(id)
-      await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+      await this.#before(waitMs, () => handle.result())
       return true
     } catch (error) {
       return !(isGrpcServiceError(error) || causedByGrpc(error))
@@ -105,7 +108,7 @@ export class Temporal {
     if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
     try {
       const handle = this.#client.workflow.getHandle(id)
-      return await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+      return await this.#before(waitMs, () => handle.result())
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
       if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
@@ -128,9 +131,13 @@ export class Temporal {
     await this.#connection.close()
   }
 
+  #before<T>(ms: number, work: () => Promise<T>): Promise<T> {
+    return this.#within(() => this.#client.withDeadline(Date.now() + ms, work))
+  }
+
   async #call<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+      return await this.#before(CALL_DEADLINE_MS, work)
     } catch (error) {
       if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
       if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error

@@ -1,10 +1,12 @@
-/** The tenant's event stream: publish and subscribe. */
+/** The tenant's event stream and the workspace's changes: publish and subscribe. */
 
 import Type from 'typebox'
 import { checkJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { cloudEvent } from '../platform/events/events.ts'
+import { admissionTo } from './changes.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
@@ -16,7 +18,8 @@ const Topic = Type.String({
 const TopicPattern = Type.String({
   maxLength: 200,
   pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
-  description: 'A topic, or `orders.*` for all below one.',
+  description:
+    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents.',
 })
 /** Published by the platform alone. */
 const RESERVED = /^(platform|collections)(\.|$)/
@@ -40,27 +43,23 @@ export const publishEvent = inWorkspace({
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const { events } = scope
-    await events.publish({
-      specversion: '1.0',
-      id,
-      source: events.source,
-      type: topic,
-      topic,
-      time,
-      datacontenttype: 'application/json',
-      data: data ?? null,
-    })
+    await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null }))
     return { id, topic, time }
   },
 })
 
 export const subscribeEvents = inWorkspace({
   name: 'event.subscribe',
-  summary: 'Subscribe to a topic of the tenant as server-sent events (CloudEvents 1.0)',
+  summary:
+    'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
   input: Input({
     topic: TopicPattern,
-    workspace: Type.Optional(Type.Literal('self', { description: 'Only what this workspace publishes.' })),
+    workspace: Type.Optional(
+      Type.Literal('self', {
+        description: 'Only what this workspace publishes. Changes below `collections` always are.',
+      }),
+    ),
     last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,10}$' })),
   }),
   output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
@@ -71,10 +70,13 @@ export const subscribeEvents = inWorkspace({
     reply: 'feed',
     keyInQuery: true,
   },
-  run: (scope, { topic, workspace, last_event_id: after }) =>
-    scope.events.subscribe({
+  run: async (scope, { topic, workspace, last_event_id: after }) => {
+    const admits = await admissionTo(scope, topic)
+    return scope.events.subscribe({
       topic,
       ownWorkspace: workspace === 'self',
       ...(after !== undefined && { after }),
-    }),
+      ...(admits !== undefined && { admits }),
+    })
+  },
 })

@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
+import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
@@ -65,6 +66,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   deleteDocument,
   importDocuments,
   exportDocuments,
+  batchDocuments,
+  batchAnywhere,
   putObject,
   headObject,
   getObject,

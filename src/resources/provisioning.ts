@@ -74,8 +74,16 @@ async function storageOf(scope: AdminScope, { workspaceId }: TenantRef): Promise
   return row
 }
 
+/** The error of what never began: a second attempt of the same request takes it up again. */
+const NOT_TAKEN = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
+
+/** Of an insert of the record with an id that is there: it is only made anew where it never began. */
+export const NEVER_BEGAN = sql`state = 'provisioning_failed'
+  and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
+
 /**
  * Writes the record and its operation in one transaction, starts the workflow, and waits for it at most `waitS`.
+ * With the ids of an attempt before, it goes on with that one's.
  * @returns the operation, and whether it had ended in that time
  * @throws whatever the insert throws (a taken slug); Problem `dependency_unavailable` where the workflow could not
  *   be started: then the record is marked failed
@@ -90,10 +98,13 @@ export async function provision(
   const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
   const target = kind === 'tenant' ? ref.tenantId : ref.workspaceId
   const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
-  const [, [operation] = []] = await scope.batch(
+  const [, , [operation] = []] = await scope.batch(
+    sql`update operations set state = 'queued', error = null, finished_at = null
+      where id = ${input.operation_id} and error = ${NOT_TAKEN}::jsonb`,
     plan.insert,
     sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
       values (${input.operation_id}, ${ref.tenantId}, ${`${kind}.create`}, ${target}, ${workflow}, 'queued')
+      on conflict (id) do update set id = excluded.id
       returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
   )
   const work = scope.work({ tenantId: ref.tenantId, workspaceId: '-' })
@@ -101,7 +112,7 @@ export async function provision(
     const summary = `Provision ${kind} ${target}`
     await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
   } catch (error) {
-    await failProvisioning(scope, input, 'Temporal did not take the work.')
+    await failProvisioning(scope, input, NOT_TAKEN.detail)
     throw error
   }
   const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
@@ -123,7 +134,7 @@ export async function failProvisioning(
   input: ProvisionInput,
   detail: string,
 ): Promise<void> {
-  const error = JSON.stringify({ code: 'dependency_unavailable', detail })
+  const error = JSON.stringify({ ...NOT_TAKEN, detail })
   const { tenantId, workspaceId } = input.target
   const record =
     input.kind === 'tenant'

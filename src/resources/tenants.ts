@@ -9,7 +9,7 @@ import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
 import { OperationRecord } from './operations.ts'
-import { provision } from './provisioning.ts'
+import { NEVER_BEGAN, provision } from './provisioning.ts'
 
 export const State = Type.Union(
   ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
@@ -51,7 +51,10 @@ export const createTenant = onStructure({
   },
   run: async (scope, { name, slug, wait = 0 }) => {
     const tenantId = scope.newId('ten')
-    const insert = sql`insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')`
+    const insert = sql`
+      insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')
+      on conflict (id) do update set slug = excluded.slug, state = excluded.state, updated_at = now()
+        where tenants.${NEVER_BEGAN}`
     const ref = { tenantId, workspaceId: '-' } as const
     const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
       (error: unknown) => {

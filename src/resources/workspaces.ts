@@ -10,7 +10,7 @@ import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
 import { OperationRecord } from './operations.ts'
-import { provision, tenantMeant } from './provisioning.ts'
+import { NEVER_BEGAN, provision, tenantMeant } from './provisioning.ts'
 import { State } from './tenants.ts'
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
@@ -66,7 +66,10 @@ export const createWorkspace = onStructure({
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
     const insert = sql`
       insert into workspaces (id, tenant_id, name, slug, bucket, state)
-      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')`
+      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
+      on conflict (id) do update set
+        slug = excluded.slug, bucket = excluded.bucket, state = excluded.state, updated_at = now()
+        where workspaces.${NEVER_BEGAN}`
     const ref = { tenantId, workspaceId }
     const waitS = input.wait ?? 0
     const name = bucket === null ? 'bare_workspace' : 'workspace'

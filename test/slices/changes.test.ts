@@ -1,13 +1,16 @@
 /** Changes of documents in every store of PostgreSQL: what each leaves, on which conditions, and who is told. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { aRoom, asSuperuser, call, type Room, unique } from '../support/tenants.ts'
+import { stopHearing } from '../support/hear.ts'
+import { told } from '../support/outbox.ts'
+import { aRoom, call, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
 beforeAll(async () => {
   room = await aRoom()
 })
+afterAll(stopHearing)
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
@@ -139,14 +142,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect(body._version).toBe(3)
   })
 
-  test('each change leaves one line in the outbox, a refused one none', async () => {
+  test('each change is told once, a refused one never', async () => {
     const as = room.service
-    const lines = (id: string) =>
-      asSuperuser(
-        `select collection, verb, version::integer, document, tenant_id, workspace_id from tenon.outbox
-         where document_id = $1 order by seq`,
-        [id],
-      )
     const { id } = await make({ title: 'x', n: 1, a: { b: [null] }, o: null })
     await call('PUT', at(collection, id), { as, body: { n: 2 } })
     await call('PUT', at(collection, id), { as, body: {} })
@@ -154,12 +151,13 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     await call('PATCH', at(collection, id), { as, body: { title: null } })
     await call('DELETE', at(collection, id), { as, headers: { 'content-type': 'application/json' } })
     await call('DELETE', at(collection, id), { as })
-    const line = { collection, tenant_id: room.tenantId, workspace_id: room.workspaceId }
-    expect(await lines(id)).toEqual([
-      { ...line, verb: 'created', version: 1, document: { title: 'x', n: 1, a: { b: [null] }, o: null } },
-      { ...line, verb: 'updated', version: 2, document: { title: 'x', n: 2, a: { b: [null] }, o: null } },
-      { ...line, verb: 'updated', version: 3, document: { n: 2, a: { b: [null] }, o: null } },
-      { ...line, verb: 'deleted', version: 3, document: null },
+    const lines = (await told(room, collection)).filter(({ data }) => data.id === id)
+    const title = { title: 'x' }
+    expect(lines.map(({ topic, data }) => [topic.split('.')[2], data])).toEqual([
+      ['created', { id, version: 1, document: { ...title, n: 1, a: { b: [null] }, o: null } }],
+      ['updated', { id, version: 2, document: { ...title, n: 2, a: { b: [null] }, o: null } }],
+      ['updated', { id, version: 3, document: { n: 2, a: { b: [null] }, o: null } }],
+      ['deleted', { id, version: 3 }],
     ])
   })
 })
@@ -176,7 +174,7 @@ test('a patch is held to the bounds of documents', async () => {
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
   for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }, { a: 2 ** 60 }]) {
     const refused = await call('PATCH', at('bounds', body.id), { as, body: patch })
-    expect([refused.status, refused.body.code]).toEqual([400, 'validation_failed'])
+    expect(refused.status).toBe(400)
   }
   for (const unset of ['a.b', 'id', '_version', '']) {
     const refused = await call('PUT', `${at('bounds', body.id)}?unset=${unset}`, { as, body: {} })

@@ -1,57 +1,13 @@
 /** Events through the API: heard by the tenant alone, in order, again from where one left off. */
 
-import { afterEach, describe, expect, inject, test } from 'vitest'
-import { aRoom, aWorkspace, type Caller, call, eventually, type Room } from '../support/tenants.ts'
+import { afterEach, describe, expect, test } from 'vitest'
+import { hear, heardAtLeast, messages, stopHearing } from '../support/hear.ts'
+import { aRoom, aWorkspace, call, type Room } from '../support/tenants.ts'
 
-interface Heard {
-  readonly id: string | undefined
-  readonly event: string | undefined
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into events of every shape
-  readonly data: any
-}
-
-const open: AbortController[] = []
-afterEach(() => {
-  for (const controller of open.splice(0)) controller.abort()
-})
-
-/** Subscribes and gathers; returns when the feed says it is ready. */
-async function hear(as: Caller, query: string, headers: Record<string, string> = {}): Promise<Heard[]> {
-  const controller = new AbortController()
-  open.push(controller)
-  const response = await fetch(`${inject('tenon').url}/v1/events/subscribe?${query}`, {
-    headers: { ...as, ...headers },
-    signal: controller.signal,
-  })
-  expect(response.status).toBe(200)
-  expect(response.headers.get('content-type')).toBe('text/event-stream')
-  const heard: Heard[] = []
-  void gather(response, heard).catch(() => {})
-  await eventually(async () => heard.find(({ event }) => event === 'ready'))
-  return heard
-}
-
-async function gather(response: Response, heard: Heard[]): Promise<void> {
-  let text = ''
-  for await (const chunk of response.body ?? []) {
-    text += new TextDecoder().decode(chunk)
-    const frames = text.split('\n\n')
-    text = frames.pop() ?? ''
-    for (const frame of frames) {
-      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1]
-      const data = field('data')
-      if (data !== undefined) heard.push({ id: field('id'), event: field('event'), data: JSON.parse(data) })
-    }
-  }
-}
-
-const messages = (heard: readonly Heard[]) => heard.filter(({ event }) => event === undefined)
+afterEach(stopHearing)
 
 const publish = (room: Room, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
-
-const heardAtLeast = (heard: readonly Heard[], count: number) =>
-  eventually(async () => (messages(heard).length >= count ? messages(heard) : undefined))
 
 test('an event is heard as a CloudEvent, by an anon key in the query as well', async () => {
   const room = await aRoom()

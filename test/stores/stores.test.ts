@@ -3,12 +3,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import fc from 'fast-check'
 import { MongoClient } from 'mongodb'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, type TestContext, test } from 'vitest'
 import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type MongoServer, startMongo, whyNoMongo } from '../support/ferretdb.ts'
 import { exported, importInto, lines } from '../support/ndjson.ts'
-import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
+import { ELEMENTWISE, FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import type { Running } from '../support/start.ts'
 import {
   aRoom,
@@ -19,7 +19,8 @@ import {
   type Room,
   unique,
 } from '../support/tenants.ts'
-import { DOCUMENTS, type Query, queries } from './model.ts'
+import { type Query, queries } from './model.ts'
+import { DOCUMENTS } from './odd-documents.ts'
 
 const missing = await whyNoMongo()
 if (missing !== undefined) console.warn(`The document store over MongoDB is not tested: ${missing}.`)
@@ -71,11 +72,18 @@ describe.each(STORES)('%s', (store) => {
     for (const fields of PEOPLE) await call('POST', at(people), { body: fields })
   })
 
-  test.each(FOUND)('%s → %s', async (text, found) => {
+  const known = (query: string, context: TestContext) => {
+    if (store === 'MongoDB' && mongo?.ours && ELEMENTWISE.includes(query))
+      context.skip('FerretDB 1 has no $elemMatch of several conditions')
+  }
+
+  test.for(FOUND)('%s → %s', async ([text, found], context) => {
+    known(text, context)
     expect(names(await call('GET', `${at(people)}?${text.replaceAll(' ', '%20')}`))).toBe(found)
   })
 
-  test.each(FOUND_BY_JSON)('%j → %s', async (body, found) => {
+  test.for(FOUND_BY_JSON)('%j → %s', async ([body, found], context) => {
+    known(JSON.stringify(body), context)
     expect(names(await call('POST', `/v1/collections/${people}/query`, { body }))).toBe(found)
   })
 
@@ -87,7 +95,7 @@ describe.each(STORES)('%s', (store) => {
     const fields = {
       'a.b': 1,
       x$where: 'x',
-      '': 'empty',
+      ' ': 'blank',
       '%': 1,
       '%24': 2,
       '[]': [],
@@ -103,8 +111,8 @@ describe.each(STORES)('%s', (store) => {
     const { id, _created_at, _updated_at, _version, ...rest } = made.body
     expect(rest).toEqual(fields)
     expect((await call('GET', at('shapes', id))).body).toEqual(made.body)
-    const changed = await call('PUT', at('shapes', id), { body: { 'a.b': [[2]], '': null } })
-    expect(changed.body).toMatchObject({ ...fields, 'a.b': [[2]], '': null, _version: 2, _created_at })
+    const changed = await call('PUT', at('shapes', id), { body: { 'a.b': [[2]], ' ': null } })
+    expect(changed.body).toMatchObject({ ...fields, 'a.b': [[2]], ' ': null, _version: 2, _created_at })
     expect((await call('PUT', at('shapes', id), { body: {} })).body).toEqual(changed.body)
     expect((await call('DELETE', at('shapes', id))).body).toEqual({ id, deleted: true })
     for (const method of ['GET', 'DELETE'])
@@ -161,6 +169,7 @@ describe.each(STORES)('%s', (store) => {
     for (const fields of DOCUMENTS)
       expect((await call('POST', at(collection), { body: fields })).status).toBe(201)
     const run = async (query: Query) => {
+      if (query.elementwise && store === 'MongoDB' && mongo?.ours) return
       const found: number[] = []
       let after = ''
       do {
@@ -171,7 +180,7 @@ describe.each(STORES)('%s', (store) => {
       } while (after !== '')
       expect(found, decodeURIComponent(query.text)).toEqual(query.found)
     }
-    await fc.assert(fc.asyncProperty(queries, run), { numRuns: 150, seed: 20_261_121 })
+    await fc.assert(fc.asyncProperty(queries, run), { numRuns: 250, seed: 20_261_121 })
   }, 120_000)
 
   test('what is imported is there once, and what is exported is all of it', async () => {

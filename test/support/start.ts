@@ -27,10 +27,13 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** @param options `lasting`: servers that keep their data when they crash, as `npm start` has them */
+/**
+ * @param options `lasting`: servers that keep their data when they crash, as `npm start` has them; `checkReplies`: each
+ *   reply is held against its schema, unless this says no
+ */
 export async function startPlatform(
   dir: string,
-  options: { lasting?: boolean; masterKey?: string } = {},
+  options: { lasting?: boolean; masterKey?: string; checkReplies?: boolean } = {},
 ): Promise<Started> {
   // As root, PostgreSQL is another user, who has to pass through.
   await chmod(dir, 0o711)
@@ -50,7 +53,7 @@ export async function startPlatform(
       port: await new Ports({ remembered: {}, any: true }).take('api', 0),
       masterKey,
       env: {
-        TENON_CHECK_REPLIES: 'true',
+        TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),

@@ -242,6 +242,32 @@ test('the login role sees nothing by itself, and no mask sees another tenant', a
   }
 })
 
+test('what was answered under an idempotency key is seen in its own role and place alone', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const headers = { 'idempotency-key': 'k' }
+  await call('POST', '/v1/collections/c/documents', { as: a.service, headers, body: {} })
+  const own = [a.tenantId, a.workspaceId]
+  const all = 'select id from tenon.idempotency'
+  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+  const others = [
+    [b.tenantId, b.workspaceId],
+    [a.tenantId, sibling.workspaceId],
+    [b.tenantId, a.workspaceId],
+    ['', ''],
+  ]
+  for (const ref of others) expect(await masked('tenon_service', ref, all)).toEqual([])
+  for (const mask of ['tenon_anon', 'tenon_admin']) expect(await masked(mask, own, all)).toEqual([])
+  expect(await masked('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
+  const insert = (role: string) => `insert into tenon.idempotency (role, id, request, seed, expires_at)
+    values ('${role}', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now()) returning role`
+  await expect(masked('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
+  expect(await masked('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
+  // What is not over stays, whoever asks for the removal of what is.
+  await masked('tenon_anon', own, 'select tenon.forget_expired_replies(); commit')
+  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+})
+
 test('with row-level security off the same question leaks: the test above is able to fail', async () => {
   const client = new Client({ connectionString: inject('tenon').databaseUrl })
   await client.connect()

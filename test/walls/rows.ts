@@ -88,6 +88,18 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ by: 'somebody' }),
     foreign: 'own_thing',
   },
+  'collection.batch': {
+    path: () => '/v1/collections/secrets/batch',
+    body: ({ documentId }) => ({ ops: [{ op: 'update', id: documentId, data: { by: 'somebody' } }] }),
+    foreign: 'not_found',
+  },
+  'batch.run': {
+    path: () => '/v1/batch',
+    body: ({ documentId }) => ({
+      ops: [{ collection: 'secrets', op: 'update', id: documentId, data: { by: 'somebody' } }],
+    }),
+    foreign: 'not_found',
+  },
   'collection.get': {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     foreign: 'not_found',

@@ -17,7 +17,7 @@ test('scopes are opened in one place', async () => {
 })
 
 test('the doors alone ask for scopes', async () => {
-  expect(await filesThat(/access\.(open|openHosted|continue\w+)\(/)).toEqual([
+  expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/index.ts',
     'api/door.ts',
     'mcp/hosted.ts',
@@ -35,6 +35,7 @@ test('a scope puts on the rights of a service key for tools of MCP servers alone
 test('the system acts for few reasons', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
     'platform/access.ts',
+    'platform/events/relay.ts',
     'platform/identity/auth.ts',
     'platform/identity/hosted.ts',
     'platform/identity/identity.ts',

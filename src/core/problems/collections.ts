@@ -65,6 +65,12 @@ export const COLLECTIONS = {
     title: 'The document takes too long to validate',
     help: 'Shorten it, or simplify patterns and alternatives of the schema.',
   },
+  number_unsafe: {
+    status: 400,
+    title: 'A number would not read back the same',
+    help: 'Integers beyond 2^53 - 1 are kept as strings.',
+  },
+  string_nul: { status: 400, title: 'A string holds a NUL character', help: 'Leave U+0000 out.' },
   unique_violation: {
     status: 409,
     title: 'Another document has the same value in a unique field',

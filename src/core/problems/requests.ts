@@ -48,10 +48,26 @@ export const REQUESTS = {
     title: 'Not possible in this state',
     help: 'See `detail` for the state it is in.',
   },
+  idempotency_in_flight: {
+    status: 409,
+    title: 'The same request is still running',
+    help: 'Ask again with the same key in a moment: its reply will be the answer.',
+    retryAfterS: 1,
+  },
+  idempotency_reply_lost: {
+    status: 409,
+    title: 'The request is done, and its reply was too large to keep',
+    help: 'Read what it made. With a new key it would be done again.',
+  },
   precondition_failed: { status: 412, title: 'It has changed meanwhile', help: 'Read it again, then retry.' },
   body_too_large: { status: 413, title: 'The body is too large', help: 'See `detail` for the limit.' },
   uri_too_long: { status: 414, title: 'The URL is too long', help: 'Move the query into a body.' },
   media_type_unsupported: { status: 415, title: 'The content type is not taken here', help: 'See `detail`.' },
+  idempotency_key_reused: {
+    status: 422,
+    title: 'The idempotency key belongs to another request',
+    help: 'Take a new key for each request; send one again only with exactly the same request.',
+  },
   headers_too_large: {
     status: 431,
     title: 'The headers are too large',

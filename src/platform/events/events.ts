@@ -1,8 +1,8 @@
-/** A scope's part of the event stream: what is published carries its workspace, what is heard is its tenant's. */
+/** A scope's part of the event streams: its tenant's events, in which each names its workspace, and its own changes. */
 
 import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { type Entry, isBefore, START, type Streams } from './streams.ts'
+import { changesOf, type Entry, eventsOf, isBefore, START, type StreamKey, type Streams } from './streams.ts'
 
 /** CloudEvents 1.0, JSON format. */
 export interface CloudEvent {
@@ -23,7 +23,12 @@ export interface Subscription {
   readonly ownWorkspace: boolean
   /** Id of the last event that the client has seen: what came after it is sent first. */
   readonly after?: string
+  /** Where it is not for everybody. */
+  readonly admits?: Admits
 }
+
+/** Whether an event may be heard at this moment; a promise where that has to be asked for. */
+export type Admits = (entry: Entry) => boolean | Promise<boolean>
 
 /** What the listener of a subscription knows: the newest id, and where live events go once the past is sent. */
 interface Heard {
@@ -31,11 +36,35 @@ interface Heard {
   deliver: ((entry: Entry) => void) | undefined
 }
 
-/** How far a subscription has got. */
-interface State {
+/** A subscription that is being sent, and how far it has got. */
+interface Sending {
+  readonly key: StreamKey
+  readonly subscription: Subscription
+  readonly heard: Heard
+  readonly sink: FeedSink
   last: string
   stopped: boolean
 }
+
+/** Topics of changes of documents, which the platform alone publishes. */
+export const isOfChanges = (topic: string): boolean => /^collections(\.|$)/.test(topic)
+
+/** A CloudEvent of now or, where it is told again, of then. */
+export function cloudEvent(of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'>): CloudEvent {
+  const { id, source, topic, time, data } = of
+  return {
+    specversion: '1.0',
+    id,
+    source,
+    type: topic,
+    topic,
+    time,
+    datacontenttype: 'application/json',
+    data,
+  }
+}
+
+export const sourceOf = (workspaceId: string): string => `/workspaces/${workspaceId}`
 
 export class Events {
   readonly #ref: WorkspaceRef
@@ -47,12 +76,12 @@ export class Events {
   }
 
   get source(): string {
-    return `/workspaces/${this.#ref.workspaceId}`
+    return sourceOf(this.#ref.workspaceId)
   }
 
   async publish(event: CloudEvent): Promise<void> {
     const { type: topic, source } = event
-    await this.#streams.publish(this.#ref.tenantId, { topic, source, text: JSON.stringify(event) })
+    await this.#streams.publish(eventsOf(this.#ref.tenantId), { topic, source, text: JSON.stringify(event) })
   }
 
   /**
@@ -60,25 +89,25 @@ export class Events {
    * @throws Problem `dependency_unavailable`
    */
   async subscribe(subscription: Subscription): Promise<Feed> {
-    const { tenantId } = this.#ref
     const { topic, after } = subscription
+    const key = isOfChanges(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
     const heard: Heard = { newest: START, deliver: undefined }
-    const live = await this.#streams.listen(tenantId, (entry) => {
+    const live = await this.#streams.listen(key, (entry) => {
       heard.newest = entry.id
       heard.deliver?.(entry)
     })
     try {
       const start = after ?? live.after
-      const complete = after === undefined || (await this.#streams.isComplete(tenantId, after))
+      const complete = after === undefined || (await this.#streams.isComplete(key, after))
       if (isBefore(heard.newest, live.after)) heard.newest = live.after
       return {
         open: (sink) => {
           sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
           if (!complete) sink.send(frame({ event: 'gap', data: { after: start } }))
-          const state = { last: start, stopped: false }
-          void this.#catchUp(subscription, heard, state, sink).catch(() => sink.end('unavailable'))
+          const sending: Sending = { key, subscription, heard, sink, last: start, stopped: false }
+          void this.#send(sending).catch(() => sink.end('unavailable'))
           return () => {
-            state.stopped = true
+            sending.stopped = true
             live.stop()
           }
         },
@@ -89,33 +118,68 @@ export class Events {
     }
   }
 
-  /**
-   * Sends what is past a few events at a time and no faster than it is taken: a stream may hold gigabytes. What is
-   * published meanwhile is read from the stream as well; when there is nothing more to read, the live ones go on.
-   */
-  async #catchUp(subscription: Subscription, heard: Heard, state: State, sink: FeedSink): Promise<void> {
-    while (isBefore(state.last, heard.newest) && !state.stopped) {
-      const { newest } = heard
-      const entries = await this.#streams.between(this.#ref.tenantId, state.last, newest)
-      // Nothing there: what was heard of has been dropped since.
-      if (entries.length === 0) state.last = newest
-      for (const entry of entries) {
-        if (state.stopped) return
-        state.last = entry.id
-        this.#offer(entry, subscription, sink)
-        await sink.taken()
-      }
-    }
-    heard.deliver = (entry) => {
-      if (!isBefore(state.last, entry.id)) return
-      state.last = entry.id
-      this.#offer(entry, subscription, sink)
+  /** From the stream until there is nothing more to read, then as it comes, until the client falls behind. */
+  async #send(sending: Sending): Promise<void> {
+    while (!sending.stopped) {
+      await this.#catchUp(sending)
+      await this.#goLive(sending)
     }
   }
 
-  #offer(entry: Entry, { topic, ownWorkspace }: Subscription, sink: FeedSink): void {
-    if (!matches(topic, entry.topic) || (ownWorkspace && entry.source !== this.source)) return
-    sink.send(entry.frame)
+  /**
+   * Sends what is past a few events at a time and no faster than it is taken: a stream may hold gigabytes. What is
+   * published meanwhile is read from the stream as well.
+   */
+  async #catchUp(sending: Sending): Promise<void> {
+    const { key, heard, sink } = sending
+    while (isBefore(sending.last, heard.newest) && !sending.stopped) {
+      const { newest } = heard
+      const entries = await this.#streams.between(key, sending.last, newest)
+      // Nothing there: what was heard of has been dropped since.
+      if (entries.length === 0) sending.last = newest
+      for (const entry of entries) {
+        const admitted = this.#wanted(entry, sending) && (await this.#admits(entry, sending))
+        if (sending.stopped) return
+        sending.last = entry.id
+        if (admitted) sink.send(entry.frame)
+        await sink.taken()
+      }
+    }
+  }
+
+  /** Resolves when an event cannot be sent at once: the client is slow, or it has to be asked for whom it is. */
+  async #goLive(sending: Sending): Promise<void> {
+    const { heard } = sending
+    // Something may have come since the past was read to its end.
+    if (isBefore(sending.last, heard.newest)) return
+    await new Promise<void>((behind) => {
+      heard.deliver = (entry) => {
+        if (!isBefore(sending.last, entry.id) || this.#offer(entry, sending)) return
+        // At once: the next one may be here already, and must not come first.
+        heard.deliver = undefined
+        behind()
+      }
+    })
+  }
+
+  /** Sends an entry that is wanted. @returns whether the next one may come at once */
+  #offer(entry: Entry, sending: Sending): boolean {
+    const admitted = this.#wanted(entry, sending) && this.#admits(entry, sending)
+    if (typeof admitted !== 'boolean') {
+      // Waited for where the entry is read from the stream.
+      admitted.catch(() => {})
+      return false
+    }
+    sending.last = entry.id
+    return !admitted || sending.sink.send(entry.frame)
+  }
+
+  #wanted(entry: Entry, { subscription: { topic, ownWorkspace } }: Sending): boolean {
+    return matches(topic, entry.topic) && !(ownWorkspace && entry.source !== this.source)
+  }
+
+  #admits(entry: Entry, { subscription: { admits } }: Sending): boolean | Promise<boolean> {
+    return admits === undefined || admits(entry)
   }
 }
 

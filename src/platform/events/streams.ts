@@ -1,15 +1,17 @@
-/** Valkey Streams: one stream per tenant, one reader per process, and the fan-out to whoever subscribed. */
+/** Valkey Streams: the only builder of their keys, one reader per process, and the fan-out to whoever subscribed. */
 
 import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantId } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 
 /** What is published: what listeners choose by stands beside the text, so that nobody has to parse it. */
 export interface Message {
   readonly topic: string
   readonly source: string
   readonly text: string
+  /** Of a change: whether anon keys could read the collection then. Everybody may hear what has none. */
+  readonly anonReads?: boolean
 }
 
 /** A message in its place in the order. One object for all listeners of a process. */
@@ -27,11 +29,21 @@ export const START = '0-0'
 const BLOCK_MS = 5_000
 const RETRY_MS = 500
 
+/** Where a stream is. The braces keep a tenant's keys on one node of a cluster. */
+export type StreamKey = `tenon:{${TenantId}}:${string}`
+
+/** What the workspaces of a tenant publish to each other. */
+export const eventsOf = (tenantId: TenantId): StreamKey => `tenon:{${tenantId}}:events`
+
+/** What changes in the documents of one workspace. A sibling's changes are in another stream, so nobody filters them. */
+export const changesOf = ({ tenantId, workspaceId }: WorkspaceRef): StreamKey =>
+  `tenon:{${tenantId}}:changes:${workspaceId}`
+
 export class Streams {
   readonly #redis: Redis
   readonly #reader: Redis
   readonly #onError: (error: Error) => void
-  readonly #tenants = new Map<TenantId, { last: string; listeners: Set<Listener> }>()
+  readonly #heard = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
   #reading = false
   #closed = false
 
@@ -50,18 +62,9 @@ export class Streams {
     this.#reader.on('error', onError)
   }
 
-  /** Appends to the tenant's stream. @returns the entry's id */
-  async publish(tenantId: TenantId, { topic, source, text }: Message): Promise<string> {
-    const id = await this.#ask(() =>
-      this.#redis.xadd(
-        keyOf(tenantId),
-        'MAXLEN',
-        '~',
-        LIMITS.eventsKeptPerTenant,
-        '*',
-        ...['topic', topic, 'source', source, 'event', text],
-      ),
-    )
+  /** Appends to the stream. @returns the entry's id */
+  async publish(key: StreamKey, message: Message): Promise<string> {
+    const id = await this.#ask(() => this.#redis.xadd(...addition(key, message, LIMITS.eventsKeptPerTenant)))
     return id ?? START
   }
 
@@ -69,30 +72,30 @@ export class Streams {
    * Calls the listener for each entry from now on.
    * @returns the id after which it listens, and how to stop
    */
-  async listen(tenantId: TenantId, listener: Listener): Promise<{ after: string; stop: () => void }> {
-    const after = await this.#lastId(tenantId)
-    const known = this.#tenants.get(tenantId) ?? { last: after, listeners: new Set() }
+  async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
+    const after = await this.#lastId(key)
+    const known = this.#heard.get(key) ?? { last: after, listeners: new Set() }
     known.listeners.add(listener)
-    this.#tenants.set(tenantId, known)
+    this.#heard.set(key, known)
     this.#wake()
     const stop = () => {
       known.listeners.delete(listener)
-      if (known.listeners.size === 0 && this.#tenants.get(tenantId) === known) this.#tenants.delete(tenantId)
+      if (known.listeners.size === 0 && this.#heard.get(key) === known) this.#heard.delete(key)
     }
     return { after, stop }
   }
 
   /** Entries after one id up to another, oldest first; only the first few, since each may be large. */
-  async between(tenantId: TenantId, after: string, upTo: string): Promise<Entry[]> {
+  async between(key: StreamKey, after: string, upTo: string): Promise<Entry[]> {
     const rows = await this.#ask(() =>
-      this.#redis.xrange(keyOf(tenantId), `(${after}`, upTo, 'COUNT', LIMITS.eventsReadAtOnce),
+      this.#redis.xrange(key, `(${after}`, upTo, 'COUNT', LIMITS.eventsReadAtOnce),
     )
     return rows.map(toEntry)
   }
 
   /** Whether everything after the id is still there; false where some of it was dropped. */
-  async isComplete(tenantId: TenantId, after: string): Promise<boolean> {
-    const [oldest] = await this.#ask(() => this.#redis.xrange(keyOf(tenantId), '-', '+', 'COUNT', 1))
+  async isComplete(key: StreamKey, after: string): Promise<boolean> {
+    const [oldest] = await this.#ask(() => this.#redis.xrange(key, '-', '+', 'COUNT', 1))
     return oldest === undefined || !isBefore(after, oldest[0]) || after === START
   }
 
@@ -106,12 +109,12 @@ export class Streams {
     this.#reader.disconnect()
   }
 
-  async #lastId(tenantId: TenantId): Promise<string> {
-    const [last] = await this.#ask(() => this.#redis.xrevrange(keyOf(tenantId), '+', '-', 'COUNT', 1))
+  async #lastId(key: StreamKey): Promise<string> {
+    const [last] = await this.#ask(() => this.#redis.xrevrange(key, '+', '-', 'COUNT', 1))
     return last?.[0] ?? START
   }
 
-  /** Starts the reader, or makes one that waits for other tenants look again. */
+  /** Starts the reader, or makes one that waits for other streams look again. */
   #wake(): void {
     if (this.#reading) {
       this.#unblock().catch(this.#onError)
@@ -127,9 +130,9 @@ export class Streams {
 
   #readerId: number | undefined
 
-  /** Waits for all subscribed tenants at once, for as long as there are any. Never rejects. */
+  /** Waits for all streams that are listened to at once, for as long as there are any. Never rejects. */
   async #read(): Promise<void> {
-    while (this.#tenants.size > 0 && !this.#closed) {
+    while (this.#heard.size > 0 && !this.#closed) {
       try {
         this.#readerId ??= await this.#reader.client('ID')
         await this.#readOnce()
@@ -143,13 +146,13 @@ export class Streams {
   }
 
   async #readOnce(): Promise<void> {
-    const waiting = [...this.#tenants]
-    const keys = waiting.map(([tenantId]) => keyOf(tenantId))
+    const waiting = [...this.#heard]
+    const keys = waiting.map(([key]) => key)
     const places = waiting.map(([, { last }]) => last)
     const count = LIMITS.eventsReadAtOnce
     const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
-    for (const [key, rows] of (answer ?? []) as [string, [string, string[]][]][]) {
-      const subscribed = this.#tenants.get(tenantOf(key))
+    for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
+      const subscribed = this.#heard.get(key)
       for (const entry of rows.map(toEntry)) {
         if (subscribed === undefined) continue
         subscribed.last = entry.id
@@ -165,14 +168,19 @@ export class Streams {
   }
 }
 
-/** The only builder of keys. The braces keep a tenant's keys on one node of a cluster. */
-const keyOf = (tenantId: TenantId) => `tenon:{${tenantId}}:events`
-const tenantOf = (key: string) => key.slice('tenon:{'.length, key.indexOf('}')) as TenantId
+/** What XADD is told, for a stream that keeps about so many entries. */
+export function addition(key: StreamKey, message: Message, kept: number) {
+  const { topic, source, text, anonReads } = message
+  const fields = ['topic', topic, 'source', source, 'event', text]
+  if (anonReads !== undefined) fields.push('anon', anonReads ? '1' : '0')
+  return [key, 'MAXLEN', '~', kept, '*', ...fields] as const
+}
 
-/** Fields come in the order in which {@link Streams.publish} writes them. */
+/** Fields come in the order in which {@link addition} writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
-  const [, topic = '', , source = '', , text = ''] = fields
-  return { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
+  const [, topic = '', , source = '', , text = '', , anon] = fields
+  const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
+  return anon === undefined ? entry : { ...entry, anonReads: anon === '1' }
 }
 
 /** Compares ids as numbers: `9-0` comes before `10-0`. */

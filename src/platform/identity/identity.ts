@@ -11,7 +11,9 @@ import {
   type JWTPayload,
   jwtVerify,
 } from 'jose'
+import storage from 'oidc-provider/lib/helpers/als.js'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
+import { restful } from '../contexts.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
@@ -40,6 +42,7 @@ export class Identity {
   readonly issuer: string
   readonly audience: string
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>
+  readonly #within = restful(storage)
   readonly #keys: ReturnType<typeof createLocalJWKSet>
   readonly #address: Readonly<Record<string, string>>
 
@@ -73,7 +76,7 @@ export class Identity {
   handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
-    return this.#handle(request, response)
+    return this.#within(() => this.#handle(request, response))
   }
 
   /**

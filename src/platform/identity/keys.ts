@@ -1,6 +1,6 @@
 /** The form of API keys: `svc_anon_` or `svc_service_`, 32 random bytes, and a checksum that catches typos. */
 
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 export type KeyKind = 'anon' | 'service'
@@ -22,7 +22,7 @@ export function keyKind(text: string): KeyKind | undefined {
 
 /** SHA-256: the key holds 256 random bits, so nothing slower is needed. */
 export function keyHash(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
+  return hash('sha256', text, 'buffer')
 }
 
 function checksum(kind: KeyKind, secret: string): string {

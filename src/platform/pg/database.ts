@@ -1,13 +1,13 @@
 /** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
 
-import { DatabaseError, Pool } from 'pg'
+import { DatabaseError, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
 import { type Sql, sql } from './sql.ts'
 
-type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator'
+type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator' | 'tenon_relay'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
 export interface Mandate {
@@ -17,7 +17,23 @@ export interface Mandate {
   readonly statementTimeoutMs: number
 }
 
-export class Database {
+/** Where batches are run: any connection, or always the same one. */
+export interface Batches {
+  /**
+   * Runs the statements as one transaction in one round trip.
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
+   *   DatabaseError for what the caller must judge (unique violations and the like)
+   */
+  batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]>
+}
+
+/** One connection, for what lasts longer than a transaction: a lock of its session. */
+export interface Session extends Batches {
+  /** Closes the connection, and with it gives up what its session holds. */
+  end(): void
+}
+
+export class Database implements Batches {
   readonly #pool: Pool
   readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
 
@@ -42,11 +58,6 @@ export class Database {
     return new Database(pool)
   }
 
-  /**
-   * Runs the statements as one transaction in one round trip.
-   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
-   *   DatabaseError for what the caller must judge (unique violations and the like)
-   */
   async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
     const { tenant } = mandate
     // What is asked before a tenant is known, or by an operator, is nobody's share.
@@ -59,22 +70,41 @@ export class Database {
   }
 
   async #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-    const client = await this.#pool.connect().catch((error: unknown) => {
+    const client = await this.#connect()
+    let broken = false
+    try {
+      return await run(client, mandate, statements)
+    } catch (error) {
+      broken = error instanceof Problem && error.code === 'dependency_unavailable'
+      throw error
+    } finally {
+      client.release(broken)
+    }
+  }
+
+  /**
+   * A connection kept out of the pool. The server ends one that asks nothing for `sessionIdleMs`: its process hangs or
+   * its machine is gone, and another one waits for the lock. It asks the same all day, under plans that may be made
+   * while a table is empty and must do when it has a million rows.
+   * @throws Problem `dependency_unavailable`
+   */
+  async session(): Promise<Session> {
+    const client = await this.#connect()
+    const settings = `set idle_session_timeout = ${LIMITS.sessionIdleMs}; set enable_seqscan = off`
+    await client.query(settings).catch((error: unknown) => {
+      client.release(true)
+      throw translate(error)
+    })
+    return {
+      batch: (mandate, statements) => run(client, mandate, statements),
+      end: () => client.release(true),
+    }
+  }
+
+  #connect(): Promise<PoolClient> {
+    return this.#pool.connect().catch((error: unknown) => {
       throw unavailable(error)
     })
-    const batch = new Batch([settings(mandate), ...statements])
-    let broken: unknown
-    try {
-      client.query(batch)
-      const [, ...rows] = await batch.done
-      return rows
-    } catch (error) {
-      const translated = translate(error)
-      broken = translated.code === 'dependency_unavailable' ? error : undefined
-      throw translated
-    } finally {
-      client.release(broken instanceof Error)
-    }
   }
 
   /** Whether the server answers. */
@@ -89,11 +119,22 @@ export class Database {
   }
 }
 
-/** All four are transaction-local (third argument `true`): they end with the batch. */
+async function run(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+  const batch = new Batch([settings(mandate), ...statements])
+  try {
+    client.query(batch)
+    const [, ...rows] = await batch.done
+    return rows
+  } catch (error) {
+    throw translate(error)
+  }
+}
+
+/** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {
-  return sql`select set_config('role', ${mandate.mask}, true), set_config('tenon.tenant', ${mandate.tenant}, true),
-    set_config('tenon.workspace', ${mandate.workspace}, true),
-    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true)`
+  return sql`select num_nulls(set_config('role', ${mandate.mask}, true),
+    set_config('tenon.tenant', ${mandate.tenant}, true), set_config('tenon.workspace', ${mandate.workspace}, true),
+    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
 }
 
 /** 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
@@ -154,11 +195,14 @@ export function changeRefused(
 }
 
 /** Refusals that our own triggers raise, and a table that went with its declaration. */
-const RAISED: Readonly<Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column'>> = {
+const RAISED: Readonly<
+  Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
+> = {
   TN001: 'has_documents',
   TN002: 'is_declared',
   '42P01': 'no_table',
   '42703': 'no_column',
+  '40P01': 'deadlock',
 }
 
 /** Why the database refused a statement on a collection; undefined where it was something else. */

@@ -2,6 +2,8 @@
 
 export type SqlValue = string | number | boolean | null | undefined | Date | object
 
+const TEXTS = new WeakMap<readonly string[], string>()
+
 export class Sql {
   readonly #parts: readonly string[]
   readonly #values: readonly SqlValue[]
@@ -13,6 +15,8 @@ export class Sql {
 
   /** Only the tag below makes one: the strings of a template literal are our own source text. */
   static of(parts: TemplateStringsArray, values: readonly (SqlValue | Sql)[]): Sql {
+    // The same array each time that the literal is run, so its text is put together once.
+    if (!values.some((value) => value instanceof Sql)) return new Sql(parts, values)
     const texts: string[] = [parts[0] ?? '']
     const bound: SqlValue[] = []
     values.forEach((value, index) => {
@@ -39,7 +43,11 @@ export class Sql {
 
   /** `select … where id = $1` */
   get text(): string {
-    return this.#parts.map((part, index) => (index === 0 ? part : `$${index}${part}`)).join('')
+    const known = TEXTS.get(this.#parts)
+    if (known !== undefined) return known
+    const text = this.#parts.map((part, index) => (index === 0 ? part : `$${index}${part}`)).join('')
+    TEXTS.set(this.#parts, text)
+    return text
   }
 
   /** In text form, as the extended protocol takes them. Objects go as JSON. */

@@ -1,19 +1,60 @@
-/** Filters under a declaration: literals on declared properties have their types. */
+/** A query under a declaration: its names are declared where the schema is closed, its literals have their types. */
 
-import { Problem } from '../../core/problem.ts'
+import { nearest } from '../../../flows-dsl/faults.ts'
+import { Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { type Filter, type Literal, pathText, type Test } from './grammar/filter.ts'
+import { type Filter, type Literal, pathsOf, pathText, type Test } from './grammar/filter.ts'
+import type { Query } from './store.ts'
 
-/** Literals on declared scalar properties become the one of their forms that has the type. */
-export function typed(filter: Filter, declared: Declaration | undefined): Filter {
-  return declared === undefined ? filter : typedBy(filter, declared.scalars)
+/** The query as the store is to run it. @throws Problem where it does not fit the declaration */
+export function asDeclared(query: Query, declared: Declaration | undefined): Query {
+  if (declared === undefined) return query
+  const closed = closedNames(declared)
+  if (closed !== undefined) checkNames(query, closed)
+  return { ...query, filter: typed(query.filter, declared.scalars) }
 }
 
-function typedBy(filter: Filter, scalars: Declaration['scalars']): Filter {
-  if (filter.kind === 'null') return filter
-  if (filter.kind !== 'test') return { ...filter, of: filter.of.map((part) => typedBy(part, scalars)) }
+const OURS = ['id', '_created_at', '_updated_at', '_version']
+
+/**
+ * The names that documents may have at the top; undefined where they may have others. Where the schema is not
+ * enforced they may whatever it says, and a pattern names nobody knows how many.
+ */
+function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
+  if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
+  if (schema['additionalProperties'] !== false || schema['patternProperties'] !== undefined) return undefined
+  return [...Object.keys(Object(schema['properties'])), ...OURS]
+}
+
+function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
+  const asked: readonly (readonly [ProblemCode, readonly string[]])[] = [
+    ['filter_invalid', pathsOf(filter).map(([name]) => name)],
+    ['order_invalid', order.map(({ path: [name] }) => name)],
+    ['select_invalid', selected],
+  ]
+  for (const [code, names] of asked) {
+    const unknown = names.find((name) => !known.includes(name))
+    if (unknown !== undefined) throw undeclared(code, unknown, known)
+  }
+}
+
+function undeclared(code: ProblemCode, name: string, known: readonly string[]): Problem {
+  const near = nearest(name, known)
+  const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
+  const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
+  const place = code.split('_')[0] ?? ''
+  const errors = [
+    { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
+  ] as const
+  return new Problem(code, { detail, hint, errors })
+}
+
+/** Literals on declared scalar properties become the one of their forms that has the type. */
+function typed(filter: Filter, scalars: Declaration['scalars']): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, scalars)) }
+  if (filter.kind !== 'test') return filter
   const [name, ...below] = filter.path
   const scalar = below.length === 0 ? scalars.get(name) : undefined
   return scalar === undefined
@@ -36,6 +77,9 @@ function typedTest(test: Test, scalar: Scalar, field: string): Test {
       return test
     case 'at':
       throw mismatch(field, scalar, 'json_path_eq looks inside objects and arrays')
+    case 'array':
+    case 'object':
+      throw mismatch(field, scalar, `${test.how} compares arrays and objects`)
     case 'gt':
     case 'gte':
     case 'lt':

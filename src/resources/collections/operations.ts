@@ -3,15 +3,17 @@
 import Type from 'typebox'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf } from '../../core/page.ts'
+import { CountedPageOf, PageInput } from '../../core/page.ts'
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { versionsOf } from './conditions.ts'
 import { CollectionName, Document, Fields, Shown, toDocument } from './fields.ts'
-import { readBodyFilter, readSort } from './grammar/body.ts'
+import { readBodyFilter } from './grammar/body.ts'
+import { OPERATOR_NAMES } from './grammar/operators.ts'
+import { readOrder, readSort } from './grammar/order.ts'
 import { readSelection, readUnset } from './grammar/select.ts'
-import { readFilters, readOrder } from './grammar/url.ts'
+import { readFilters } from './grammar/url.ts'
 import { pageOf } from './page.ts'
 import { etagOf, missing } from './refusals.ts'
 import { inCollection } from './stores.ts'
@@ -83,8 +85,17 @@ export const Select = Type.Optional(Type.String({ description: '`a,b.c`; `id` is
 export const Order = Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' }))
 export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
-    description: `\`<field>=<operator>.<value>\`; operators: eq, neq, gt, gte, lt, lte, in, like, ilike,
-      json_path_eq, is; \`not.\` before any.`.replaceAll(/\s+/g, ' '),
+    description:
+      `\`<field>=<operator>.<value>\`; operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before any;
+      groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
+  }),
+)
+
+const Count = Type.Unsafe<'exact' | 'estimated'>(
+  Type.String({
+    enum: ['exact', 'estimated'],
+    description:
+      'Asks for `page.total`, also as `Prefer: count=…`; `estimated` is quick where there are many.',
   }),
 )
 
@@ -99,16 +110,23 @@ export const listDocuments = inWorkspace({
     select: Select,
     order: Order,
     filters: Filters,
+    count: Type.Optional(Count),
   }),
-  output: PageOf(Shown),
-  http: { method: 'GET', path: '/v1/collections/{name}/documents', rest: 'filters' },
-  run: (scope, { name, select, order, filters = [], page_size, page_after }) =>
+  output: CountedPageOf(Shown),
+  http: {
+    method: 'GET',
+    path: '/v1/collections/{name}/documents',
+    rest: 'filters',
+    preferences: ['count'],
+  },
+  run: (scope, { name, select, order, filters = [], page_size, page_after, count }) =>
     pageOf(scope, name, {
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       size: page_size ?? LIMITS.pageSizeDefault,
       after: page_after,
+      count,
     }),
 })
 
@@ -121,29 +139,35 @@ export const queryDocuments = inWorkspace({
     name: CollectionName,
     filter: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: '`{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}]}`',
+        description: '`{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`',
       }),
     ),
     sort: Type.Optional(
-      Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)]), {
-        description: '`{"age": -1}`',
-      }),
+      Type.Union(
+        [
+          Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)])),
+          Type.Array(Type.String()),
+        ],
+        { description: '`{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`' },
+      ),
     ),
     limit: Type.Optional(
       Type.Integer({ minimum: 1, maximum: LIMITS.queryLimitMax, description: '50 where absent.' }),
     ),
     select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
     after: Type.Optional(Cursor),
+    count: Type.Optional(Count),
   }),
-  output: PageOf(Shown),
-  http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*' },
-  run: (scope, { name, filter = {}, sort = {}, limit, select, after }) =>
+  output: CountedPageOf(Shown),
+  http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
+  run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
     pageOf(scope, name, {
       filter: readBodyFilter(filter),
       order: readSort(sort),
       selection: readSelection(select, 'body'),
       size: limit ?? LIMITS.pageSizeDefault,
       after,
+      count,
     }),
 })
 

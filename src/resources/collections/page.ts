@@ -1,14 +1,14 @@
 /** One page of a query: the order made total, the cursor opened, the extra row made into the next one. */
 
-import type { Page } from '../../core/page.ts'
+import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
-import { typed } from './declared.ts'
+import { asDeclared } from './declared.ts'
 import { type Shown, toDocument } from './fields.ts'
 import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './grammar/filter.ts'
 import { project, type Selection } from './grammar/select.ts'
-import type { Query } from './store.ts'
+import type { Count, Query } from './store.ts'
 import { inCollection } from './stores.ts'
 
 export interface Asked {
@@ -18,17 +18,23 @@ export interface Asked {
   readonly selection: Selection | undefined
   readonly size: number
   readonly after: string | undefined
+  readonly count: Count | undefined
 }
 
 /** @throws Problem where the cursor does not fit, or a store refuses the query */
-export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked): Promise<Page<Shown>> {
-  const { filter, selection, size } = asked
+export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked): Promise<CountedPage<Shown>> {
+  const { filter, selection, size, count } = asked
   const order = totalOrder(asked.order)
   const digest = digestOf(name, filter, order)
   const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
-  const query = { filter, order, limit: size + 1, ...(after !== undefined && { after }) }
-  const rows = await inCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.list(scope, collection, { ...query, filter: typed(filter, collection.declared) }),
+  const query = {
+    ...{ filter, order, limit: size + 1 },
+    ...(after !== undefined && { after }),
+    ...(selection !== undefined && { selected: [...selection.keys()] }),
+    ...(count !== undefined && { count }),
+  }
+  const { rows, total } = await inCollection(scope, name, ['read'], ({ store, collection }) =>
+    store.list(scope, collection, asDeclared(query, collection.declared)),
   ).catch((error: unknown) => {
     throw explained(error, query)
   })
@@ -41,6 +47,7 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
       size,
       next: more ? writeCursor(scope, digest, valuesOf(last, order)) : null,
       has_more: more,
+      ...(total !== undefined && { total }),
     },
   }
 }

@@ -39,6 +39,18 @@ export interface Query {
   readonly after?: readonly Json[]
   /** At most this many are given back. */
   readonly limit: number
+  /** The names at the top that are shown; absent where all are. */
+  readonly selected?: readonly string[]
+  /** Whether all that the filter finds are counted: one by one, or, where they are many, as well as can be guessed. */
+  readonly count?: Count
+}
+
+export type Count = 'exact' | 'estimated'
+
+interface Listed {
+  readonly rows: Stored[]
+  /** Where it was asked for: of all that the filter finds, on whatever page. */
+  readonly total?: number
 }
 
 /** One change of one document. `ifVersions`: those it may be at; where absent, any. */
@@ -75,8 +87,8 @@ export interface Write {
 
 /** What became of a change. `current`: the document is there, but at another version, or would become too large. */
 export type Outcome =
-  | { readonly stored: Stored }
-  | { readonly deleted: string }
+  /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
+  | { readonly version: number; readonly stored?: Stored }
   | { readonly missing: true }
   | { readonly current: number; readonly bytes: number }
   /** Another document has the same values in these fields, which are unique. */
@@ -88,7 +100,7 @@ export interface Store {
   readonly kind: 'postgresql' | 'mongodb'
   /** In the order asked; undefined where there is none. */
   read(scope: WorkspaceScope, places: readonly Place[]): Promise<(Stored | undefined)[]>
-  list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Stored[]>
+  list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
   /**
    * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
    * @throws Problem `atomic_not_supported` where there are several and the store cannot

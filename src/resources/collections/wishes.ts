@@ -2,7 +2,8 @@
 
 import { Problem } from '../../core/problem.ts'
 import type { Fault } from '../schemas/validate.ts'
-import { after, checkFields, type Fields } from './fields.ts'
+import { checkFields } from './bounds.ts'
+import { after, type Fields } from './fields.ts'
 import { judge, judgeChange, judgesAlone } from './judge.ts'
 import { mergePatch } from './merge-patch.ts'
 import { missing, stale } from './refusals.ts'

@@ -3,6 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { after } from './fields.ts'
 import type { Filter } from './grammar/filter.ts'
@@ -12,7 +13,7 @@ import { inCollections, type Right, type Where } from './stores.ts'
 import { type Current, type Planned, planAlone, planOn, RIGHTS, standsAlone, type Wish } from './wishes.ts'
 
 /** A wish, and the collection it is for. */
-interface Asked {
+export interface Asked {
   readonly collection: string
   readonly wish: Wish
 }
@@ -21,7 +22,9 @@ interface Asked {
 export interface Done {
   readonly id: string
   readonly created: boolean
-  /** Undefined where the document is gone. */
+  /** That the document has now, or had when it was deleted. */
+  readonly version: number
+  /** The document, where one thing was asked and it is still there. */
   readonly stored?: Stored
 }
 
@@ -29,7 +32,7 @@ export interface Done {
  * Does all that is asked, or nothing of it, in one round trip where nothing has to be read first.
  * @throws Problem of the first wish that cannot be done; where several were asked, `op_index` says which
  */
-function writeAll(scope: WorkspaceScope, asked: readonly Asked[]): Promise<Done[]> {
+export function writeAll(scope: WorkspaceScope, asked: readonly Asked[]): Promise<Done[]> {
   // The same ids at every attempt, and in every attempt of an activity.
   const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))
   const rights = new Map<string, readonly Right[]>()
@@ -68,13 +71,25 @@ async function attemptAll(scope: WorkspaceScope, tasks: readonly Task[]): Promis
     ? tasks.map((task, index) => inPlace(index, tasks, () => planAlone(task.collection, task.wish, task.id)))
     : planAll(tasks, await currentOf(scope, tasks))
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
-  const outcomes = await storeOf(tasks).write(scope, writes)
+  const outcomes = await storeOf(tasks).write(scope, writes).catch(undefinedOnDeadlock)
+  if (outcomes === undefined) return undefined
   const failed = outcomes.findIndex((outcome) => outcome !== undefined && refusalOf(outcome) !== undefined)
   const refused = outcomes[failed]
   if (refused === undefined) return planned.map((plan, index) => doneOf(plan, outcomes[index]))
-  const retried = planned[failed]?.again && !tooLarge(refused)
-  if (retried) return undefined
+  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).wish)) return undefined
   throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
+}
+
+/** Two batches held what the other one wanted: one of them was let go and is planned again. */
+function undefinedOnDeadlock(error: unknown): undefined {
+  if (refusal(error) !== 'deadlock') throw error
+}
+
+/** Whether it may be done when it is planned on what is there by now. */
+function isTransient(refused: Outcome, wish: Wish): boolean {
+  if ('taken' in refused)
+    return wish.op === 'upsert' && refused.taken.every((field) => wish.on.includes(field))
+  return !tooLarge(refused)
 }
 
 const tooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
@@ -93,11 +108,11 @@ function storeOf(tasks: readonly Task[]): Store {
 }
 
 function doneOf({ change, warnings }: Planned, outcome: Outcome | undefined): Done {
-  const { id } = change
-  if (outcome === undefined || !('stored' in outcome)) return { id, created: false }
-  const { stored } = outcome
-  const created = change.verb === 'create'
-  return { id, created, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
+  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
+  const { version, stored } = outcome
+  const done = { id: change.id, created: change.verb === 'create', version }
+  if (stored === undefined) return done
+  return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
 }
 
 /** What is there of each task's document; of a new one, nothing. */
@@ -106,7 +121,13 @@ async function currentOf(scope: WorkspaceScope, tasks: readonly Task[]): Promise
   const wanted = places.filter((place) => place !== undefined)
   const read = wanted.length === 0 ? [] : await storeOf(tasks).read(scope, wanted)
   return Promise.all(
-    tasks.map(async (task, index) => (places[index] === undefined ? found(scope, task) : read.shift())),
+    tasks.map(async (task, index) =>
+      places[index] === undefined
+        ? found(scope, task).catch((error: unknown) => {
+            throw located(error, index, tasks)
+          })
+        : read.shift(),
+    ),
   )
 }
 
@@ -122,8 +143,8 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
     }),
   )
   const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
-  const [first] = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
-  return first
+  const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
+  return rows[0]
 }
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */

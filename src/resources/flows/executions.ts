@@ -89,6 +89,9 @@ interface Admitted {
   readonly workflow_id: string
 }
 
+/** The fault of what never began: a second attempt of the same request takes it up again. */
+const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
+
 /** Writes the execution's row and reads what it is to run, in one round trip. */
 async function admit(
   scope: WorkspaceScope,
@@ -108,6 +111,8 @@ async function admit(
       select ${start.id}, workflow_id, flow_id, version, 'pending', ${JSON.stringify(start.input)}::jsonb,
         ${scope.actor.subject}
       from chosen
+      on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
+        where executions.error = ${NOT_STARTED}::jsonb
     )
     select flow_id, flow_name, version, ir, workflow_id from chosen`
   const row = await scope.row<Admitted>(admission).catch((error: unknown) => {
@@ -138,9 +143,8 @@ async function startRun(
       attributes: { flowId: flow.id, flowVersion: String(flow.version) },
     })
   } catch (error) {
-    const fault = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
     await scope.batch(sql`
-      update executions set status = 'faulted', error = ${JSON.stringify(fault)}::jsonb, ended_at = now()
+      update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
       where id = ${id} and status = 'pending'`)
     throw error
   }

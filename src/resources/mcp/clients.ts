@@ -8,7 +8,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Id, Input, inWorkspace, Name, Ref, Time } from '../kinds.ts'
-import { digest } from './canonical.ts'
+import { digest } from './digest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
 const SECRET_BYTES = 32

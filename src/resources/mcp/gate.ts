@@ -1,11 +1,12 @@
 /** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
 
 import { runWithJson } from '../../core/bytes.ts'
+import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { canonical, digest } from './canonical.ts'
+import { digest } from './digest.ts'
 import type { Published } from './manifest.ts'
 import { type Outcome, record, type Seen } from './record.ts'
 import { SOURCES } from './sources/index.ts'

@@ -1,11 +1,12 @@
 /** The manifest of a version: all that clients see of it and all that its tools may run, under one digest. */
 
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { canonical, digest } from './canonical.ts'
+import { digest } from './digest.ts'
 import type { Tool } from './tool.ts'
 
 export interface Manifest {

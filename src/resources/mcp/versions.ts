@@ -1,6 +1,7 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
+import { canonical } from '../../core/canonical.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -8,7 +9,6 @@ import { violated } from '../../platform/pg/database.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, Time } from '../kinds.ts'
-import { canonical } from './canonical.ts'
 import { drafted } from './curation.ts'
 import { hashOf, type Manifest, published, scopesOf } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'

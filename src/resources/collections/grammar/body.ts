@@ -1,155 +1,137 @@
-/** The structured query: `filter` and `sort` as JSON, exactly typed by it. */
+/** The structured query: its filter as JSON, exactly typed by it. */
 
-import { nearest } from '../../../../flows-dsl/faults.ts'
-import { LIMITS } from '../../../core/limits.ts'
-import type { Json } from '../../../core/work.ts'
-import type { Comparison, Filter, Literal, OrderKey, Path, Test } from './filter.ts'
+import { Budget } from './budget.ts'
+import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
 import { readSteps } from './json-path.ts'
+import {
+  type Container,
+  checkElements,
+  checkJson,
+  containerOf,
+  isObject,
+  type JsonObject,
+} from './json-value.ts'
+import { type Operand, readOperator } from './operators.ts'
 import { readPattern } from './pattern.ts'
-import { checkText, readPath, refusal, type Source } from './text.ts'
-import { orderKey } from './url.ts'
+import { readPath, refusal, type Source } from './text.ts'
 
-type Members = Readonly<Record<string, unknown>>
-type Read = (value: unknown, source: Source) => Test
-
-const TESTS: Readonly<Record<string, Read>> = {
-  eq: (value, source) => ({ op: 'in', values: [literal(value, source)] }),
-  in: (value, source) => ({ op: 'in', values: list(value, source) }),
-  gt: (value, source) => compared('gt', value, source),
-  gte: (value, source) => compared('gte', value, source),
-  lt: (value, source) => compared('lt', value, source),
-  lte: (value, source) => compared('lte', value, source),
-  like: (value, source) => ({ op: 'like', pattern: readPattern(text(value, source), source), fold: false }),
-  ilike: (value, source) => ({ op: 'like', pattern: readPattern(text(value, source), source), fold: true }),
-  json_path_eq: pathTest,
-}
-const OPERATORS = [...Object.keys(TESTS), 'neq']
-
-/** Counts what is asked, so that nesting hides nothing. */
-interface Budget {
-  left: number
+/** `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold. */
+export function readBodyFilter(filter: JsonObject): Filter {
+  return readAll(filter, new Budget(), 0)
 }
 
-/** `{field: value | {operator: value}, $or: [{…}, …], $and: […]}`; all members hold. */
-export function readBodyFilter(filter: Members): Filter {
-  return readAll(filter, { left: LIMITS.filtersMax }, 1)
+function readAll(filter: JsonObject, budget: Budget, depth: number): Filter {
+  return { kind: 'all', of: Object.entries(filter).map((entry) => readMember(entry, budget, depth)) }
 }
 
-function readAll(filter: Members, budget: Budget, depth: number): Filter {
-  return { kind: 'all', of: Object.entries(filter).flatMap((entry) => readMember(entry, budget, depth)) }
-}
-
-function readMember([key, value]: [string, unknown], budget: Budget, depth: number): Filter[] {
+function readMember([key, value]: [string, unknown], budget: Budget, depth: number): Filter {
   const source: Source = { code: 'filter_invalid', in: 'body', name: key }
-  if (key === '$or' || key === '$and') return [readGroup(key, value, source, budget, depth)]
+  if (key === '$or' || key === '$and' || key === '$not')
+    return readGroup(key, value, source, budget, depth + 1)
   if (key.startsWith('$')) {
-    const hint = 'There are $or and $and; a field of such a name is written in quotes.'
+    const hint = 'There are $or, $and and $not; a field of such a name is written in quotes.'
     throw refusal({ ...source, code: 'filter_operator_unknown' }, `There is no ${key.slice(0, 50)}.`, hint)
   }
-  const path = readPath(key, source)
-  // An object in the place of a value names operators; equality with an object is spelled `{eq: {…}}`.
-  const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
-  if (tests.length === 0) throw refusal(source, 'An empty object asks nothing.')
-  return tests.map(([name, operand]) => readTest(path, name, operand, source, budget))
+  return readTests(readPath(key, source), value, source, budget, depth)
 }
 
-function readGroup(
-  key: '$or' | '$and',
-  value: unknown,
-  source: Source,
-  budget: Budget,
-  depth: number,
-): Filter {
+function readGroup(key: string, value: unknown, source: Source, budget: Budget, depth: number): Filter {
+  budget.open(depth, source)
+  if (key === '$not') {
+    if (!isObject(value)) throw refusal(source, '$not takes a filter.')
+    return negated(readAll(value, budget, depth))
+  }
   if (!Array.isArray(value) || !value.every(isObject))
     throw refusal(source, `${key} takes an array of filters.`)
-  if (depth >= LIMITS.filterDepthMax)
-    throw refusal(source, `Filters are nested at most ${LIMITS.filterDepthMax} deep.`)
-  for (const _ of value) spend(budget, source)
-  const of = value.map((filter) => readAll(filter, budget, depth + 1))
-  return { kind: key === '$or' ? 'any' : 'all', of }
+  // An empty filter asks nothing, and may come a thousand times.
+  for (const filter of value) if (Object.keys(filter).length === 0) budget.spend(source)
+  return { kind: key === '$or' ? 'any' : 'all', of: value.map((filter) => readAll(filter, budget, depth)) }
 }
 
-function spend(budget: Budget, source: Source): void {
-  budget.left -= 1
-  if (budget.left >= 0) return
-  throw refusal({ ...source, code: 'filter_too_large' }, `A query has at most ${LIMITS.filtersMax} filters.`)
+/** An object in the place of a value names operators; equality with an object is spelled `{eq: {…}}`. */
+function readTests(path: Path, value: unknown, source: Source, budget: Budget, depth: number): Filter {
+  const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
+  if (tests.length === 0) throw refusal(source, 'An empty object asks nothing.')
+  const of = tests.map(([spelled, operand]) => {
+    const name = spelled.replace(/^\$/, '')
+    if (name !== 'not') return readTest(path, name, operand, source, budget)
+    budget.open(depth + 1, source)
+    return negated(readTests(path, operand, source, budget, depth + 1))
+  })
+  const [only] = of
+  return only !== undefined && of.length === 1 ? only : { kind: 'all', of }
 }
 
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+function readTest(path: Path, spelled: string, value: unknown, source: Source, budget: Budget): Filter {
+  const [, name = spelled, quantifier] = /^([a-z_]+)\(([a-z]*)\)$/.exec(spelled) ?? []
+  const operand = new JsonOperand(value, source)
+  return readOperator(path, { name: name === 'ne' ? 'neq' : name, quantifier }, operand, budget)
+}
 
-function readTest(path: Path, spelled: string, operand: unknown, source: Source, budget: Budget): Filter {
-  spend(budget, source)
-  const name = spelled.replace(/^\$/, '')
-  const not = name === 'neq' || name === 'ne'
-  if (operand === null && (not || name === 'eq')) return { kind: 'null', path, not }
-  const key = not ? 'eq' : name
-  const read = Object.hasOwn(TESTS, key) ? TESTS[key] : undefined
-  if (read === undefined) {
-    const near = nearest(name, OPERATORS)
-    const detail = `There is no operator ${name.slice(0, 50)}. There are ${OPERATORS.join(', ')}.`
-    const hint = near === undefined ? undefined : `Did you mean ${near}?`
-    throw refusal({ ...source, code: 'filter_operator_unknown' }, detail, hint)
+class JsonOperand implements Operand {
+  readonly source: Source
+  readonly #value: unknown
+
+  constructor(value: unknown, source: Source) {
+    this.#value = value
+    this.source = source
   }
-  return { kind: 'test', path, test: read(operand, source), not }
-}
 
-function literal(value: unknown, source: Source): Literal {
-  if (value === null) {
+  get isNull(): boolean {
+    return this.#value === null
+  }
+
+  literal(): Literal {
+    if (!this.isNull) return [checkJson(this.#value, this.source)]
     const hint = 'Write {"field": null}, or {"field": {"neq": null}}.'
-    throw refusal({ ...source, code: 'filter_null_operator' }, 'null stands alone.', hint)
+    throw refusal({ ...this.source, code: 'filter_null_operator' }, 'null stands alone.', hint)
   }
-  checkJson(value, source, 1)
-  return [value as Json]
-}
 
-/** Depth first: what comes is as deep as its sender liked. */
-function checkJson(value: unknown, source: Source, depth: number): void {
-  if (typeof value === 'string') checkText(value, source)
-  if (typeof value !== 'object' || value === null) return
-  if (depth > LIMITS.documentDepthMax)
-    throw refusal(source, 'A value is nested deeper than a document can be.')
-  for (const [name, member] of Object.entries(value)) {
-    checkText(name, source)
-    checkJson(member, source, depth + 1)
+  comparable(): Literal {
+    const literal = this.literal()
+    if (typeof this.#value === 'number' || typeof this.#value === 'string') return literal
+    throw this.#mismatch('Numbers and texts have an order, other values have none.')
   }
-}
 
-function list(value: unknown, source: Source): Literal[] {
-  if (!Array.isArray(value)) throw refusal(source, '`in` takes an array.')
-  if (value.length > LIMITS.filterValuesMax) {
-    const detail = `A list has at most ${LIMITS.filterValuesMax} elements; this one has ${value.length}.`
-    throw refusal({ ...source, code: 'filter_too_large' }, detail)
+  list(): Literal[] {
+    return this.each().map((element) => element.literal())
   }
-  return value.map((element) => literal(element, source))
-}
 
-function compared(op: Comparison, value: unknown, source: Source): Test {
-  const operand = literal(value, source)
-  if (typeof value === 'number' || typeof value === 'string') return { op, value: operand }
-  throw refusal({ ...source, code: 'filter_type_mismatch' }, `${op} compares numbers or texts.`)
-}
+  pattern(): Pattern {
+    if (typeof this.#value === 'string') return readPattern(this.#value, this.source)
+    throw this.#mismatch('A pattern is a text.')
+  }
 
-function text(value: unknown, source: Source): string {
-  if (typeof value === 'string') return value
-  throw refusal({ ...source, code: 'filter_type_mismatch' }, 'A pattern is a text.')
-}
+  /** `["$.a.b", value]` */
+  pathTest(): Test {
+    const [path, wanted, ...more] = Array.isArray(this.#value) ? this.#value : []
+    if (typeof path !== 'string' || wanted === undefined || more.length > 0)
+      throw refusal(this.source, 'json_path_eq takes [path, value].')
+    const { steps, end } = readSteps(path, this.source)
+    if (end < path.length) throw refusal(this.source, `At ${end} of the path there should be a step.`)
+    return { op: 'at', steps, value: new JsonOperand(wanted, this.source).literal() }
+  }
 
-/** `{"json_path_eq": ["$.a.b", value]}` */
-function pathTest(value: unknown, source: Source): Test {
-  const [path, wanted, ...more] = Array.isArray(value) ? value : []
-  if (typeof path !== 'string' || wanted === undefined || more.length > 0)
-    throw refusal(source, 'json_path_eq takes [path, value].')
-  const { steps, end } = readSteps(path, source)
-  if (end < path.length) throw refusal(source, `At ${end} of the path there should be a step.`)
-  return { op: 'at', steps, value: literal(wanted, source) }
-}
+  container(): Container {
+    return containerOf(this.#value, this.source)
+  }
 
-/** `{a: -1, b: 1}`, in the order of the members. */
-export function readSort(sort: Readonly<Record<string, 1 | -1>>): OrderKey[] {
-  const source: Source = { code: 'order_invalid', in: 'body', name: 'sort' }
-  const keys = Object.entries(sort)
-  if (keys.length > LIMITS.orderKeysMax)
-    throw refusal(source, `An order has at most ${LIMITS.orderKeysMax} keys.`)
-  return keys.map(([key, direction]) => orderKey(readPath(key, source), direction === -1))
+  word(): string {
+    const value = this.#value
+    return typeof value === 'object' && value !== null ? '' : String(value).toLowerCase()
+  }
+
+  each(): JsonOperand[] {
+    if (!Array.isArray(this.#value)) throw refusal(this.source, 'Here stands an array.')
+    checkElements(this.#value, this.source)
+    return this.#value.map((element) => new JsonOperand(element, this.source))
+  }
+
+  written(operator: string): string {
+    return `{${JSON.stringify(this.source.name.slice(0, 100))}: {"${operator}": …}}`
+  }
+
+  #mismatch(detail: string): Error {
+    return refusal({ ...this.source, code: 'filter_type_mismatch' }, detail)
+  }
 }

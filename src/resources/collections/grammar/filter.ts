@@ -7,7 +7,7 @@ export type Path = readonly [string, ...string[]]
 
 /**
  * The values that one literal may mean: an unquoted `42` in a URL is the number or the same text, what is quoted or
- * came as JSON has one form. No form is null.
+ * came as JSON has one form. No form is null, but for an element that an array may have.
  */
 export type Literal = readonly [Json, ...Json[]]
 
@@ -30,6 +30,15 @@ export type Test =
   | { readonly op: 'like'; readonly pattern: Pattern; readonly fold: boolean }
   /** Any of the values below that the steps lead to equals the literal. */
   | { readonly op: 'at'; readonly steps: readonly Step[]; readonly value: Literal }
+  /**
+   * Arrays only. `cs`: each of these is in it; `ov`: one of them is; `cd`: nothing else is. A scalar is in an array
+   * that has an equal element, an object or array where an element contains it. `cd` has scalars and null alone.
+   */
+  | { readonly op: 'array'; readonly how: 'cs' | 'cd' | 'ov'; readonly values: readonly Literal[] }
+  /** Objects only. `cs`: all of these members are in it, at any depth; `cd`: no others are, and these are scalars. */
+  | { readonly op: 'object'; readonly how: 'cs' | 'cd'; readonly members: Members }
+
+export type Members = { readonly [name: string]: Json }
 
 export type Filter =
   | { readonly kind: 'all' | 'any'; readonly of: readonly Filter[] }
@@ -37,6 +46,8 @@ export type Filter =
   | { readonly kind: 'test'; readonly path: Path; readonly test: Test; readonly not: boolean }
   /** Null or missing; with `not`, neither. */
   | { readonly kind: 'null'; readonly path: Path; readonly not: boolean }
+  /** There, be it null; with `not`, missing. */
+  | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
 
 export interface OrderKey {
   readonly path: Path
@@ -47,6 +58,15 @@ export interface OrderKey {
 /** A path as it is written in a query. */
 export const pathText = (path: Path): string =>
   path.map((name) => (/^[A-Za-z0-9_$ -]+$/.test(name) ? name : JSON.stringify(name))).join('.')
+
+/**
+ * The filter with `not` before it. It sinks to the tests, where null and missing are passed over: as in SQL, where
+ * what is unknown stays so when it is negated.
+ */
+export function negated(filter: Filter): Filter {
+  if (!('of' in filter)) return { ...filter, not: !filter.not }
+  return { kind: filter.kind === 'all' ? 'any' : 'all', of: filter.of.map(negated) }
+}
 
 /** Every path that a filter looks at. */
 export function pathsOf(filter: Filter): Path[] {

@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { Step, Test } from './filter.ts'
-import { checkText, readLiteral, refusal, type Source } from './text.ts'
+import { checkText, pieceOf, readLiteral, refusal, type Source } from './text.ts'
 
 const STEPS: readonly [RegExp, (text: string) => Step][] = [
   [/\[\*\]/y, () => 'every'],
@@ -23,7 +23,7 @@ export function readPathTest(text: string, source: Source): Test {
       `${source.name}=json_path_eq.($.a.b,value)`,
     )
   }
-  return { op: 'at', steps, value: readLiteral(inside.slice(end + 1), source) }
+  return { op: 'at', steps, value: readLiteral(pieceOf(inside.slice(end + 1)), source) }
 }
 
 /** The steps at the beginning of a text, and where they end. `$` and the first dot may be left out. */

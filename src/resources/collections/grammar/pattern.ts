@@ -31,3 +31,21 @@ export function readPattern(text: string, source: Source): Pattern {
   }
   return parts
 }
+
+/** The text that a pattern begins with, if it begins with one. */
+export function prefixOf([first]: Pattern): string | undefined {
+  return typeof first === 'object' ? first.text : undefined
+}
+
+/** The first text by code point behind all that begin with `prefix`; undefined where there is none. */
+export function behindPrefix(prefix: string): string | undefined {
+  const points = Array.from(prefix, (char) => char.codePointAt(0) ?? 0)
+  while (points.at(-1) === LAST_POINT) points.pop()
+  const last = points.pop()
+  if (last === undefined) return undefined
+  // Half surrogates are in no text; the point behind them comes next.
+  return String.fromCodePoint(...points, last + 1 === HALVES.from ? HALVES.to : last + 1)
+}
+
+const LAST_POINT = 0x10ffff
+const HALVES = { from: 0xd800, to: 0xe000 }

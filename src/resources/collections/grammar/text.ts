@@ -28,30 +28,19 @@ export interface Piece {
   readonly quoted: boolean
 }
 
-/**
- * Splits at a separator that is outside double quotes. Inside them, a backslash takes the next character as it is.
- * @throws Problem where a quote is not closed, or text follows one that is
- */
-export function split(text: string, separator: string, source: Source): Piece[] {
-  const pieces: Piece[] = []
-  let at = 0
-  for (;;) {
-    const piece = text[at] === '"' ? quotedAt(text, at, source) : bareAt(text, at, separator)
-    pieces.push(piece)
-    at = piece.end
-    if (at >= text.length) return pieces
-    if (text[at] !== separator) throw refusal(source, `A closing quote is followed by other text at ${at}.`)
-    at += 1
-  }
+/** A piece, and where it ends. */
+type Found = Piece & { readonly end: number }
+
+/** What stands at a place: a quoted text, or all up to the next match of `stop` (a global pattern). */
+export function pieceAt(text: string, at: number, stop: RegExp, source: Source): Found {
+  if (text[at] === '"') return quotedAt(text, at, source)
+  stop.lastIndex = at
+  const end = stop.exec(text)?.index ?? text.length
+  return { text: text.slice(at, end), quoted: false, end }
 }
 
-function bareAt(text: string, from: number, separator: string): Piece & { end: number } {
-  const found = text.indexOf(separator, from)
-  const end = found < 0 ? text.length : found
-  return { text: text.slice(from, end), quoted: false, end }
-}
-
-function quotedAt(text: string, from: number, source: Source): Piece & { end: number } {
+/** Inside the quotes, a backslash takes the next character as it is. */
+export function quotedAt(text: string, from: number, source: Source): Found {
   let value = ''
   for (let at = from + 1; at < text.length; at++) {
     const char = text[at]
@@ -62,6 +51,30 @@ function quotedAt(text: string, from: number, source: Source): Piece & { end: nu
   throw refusal(source, `The quote at ${from} is not closed.`)
 }
 
+/** A name of a path, and what stands before it. */
+export interface PathPiece extends Piece {
+  readonly by: string
+}
+
+/** Separators of names: `a.b`, or as PostgREST has it `a->b`, and last `a->>b`. */
+export const BETWEEN_NAMES = /->>?|\./y
+const NAME_ENDS = /->|\./g
+
+/** `a.b."c.d"`, `a->b->>c` */
+export function splitPath(text: string, source: Source): PathPiece[] {
+  const pieces: PathPiece[] = []
+  let by = ''
+  for (let at = 0; ; ) {
+    const { end, ...piece } = pieceAt(text, at, NAME_ENDS, source)
+    pieces.push({ ...piece, by })
+    if (end >= text.length) return pieces
+    BETWEEN_NAMES.lastIndex = end
+    by = BETWEEN_NAMES.exec(text)?.[0] ?? ''
+    if (by === '') throw refusal(source, `A closing quote is followed by other text at ${end}.`)
+    at = end + by.length
+  }
+}
+
 /** Separates at commas outside quotes, and leaves the quotes for whoever reads the parts. */
 export function commaParts(text: string): string[] {
   const parts = ['']
@@ -69,23 +82,19 @@ export function commaParts(text: string): string[] {
   for (const [token] of text.matchAll(/\\.|./gsu)) {
     const part = parts.at(-1) ?? ''
     // A quote opens where a name begins, and nowhere else.
-    if (token === '"') quoted = !quoted && (part === '' || part.endsWith('.'))
+    if (token === '"') quoted = !quoted && /(?:^|\.|->>?)$/.test(part)
     if (token === ',' && !quoted) parts.push('')
     else parts[parts.length - 1] = part + token
   }
   return parts
 }
 
-/** `a.b."c.d"` */
-export function readPath(text: string, source: Source): Path {
-  return toPath(
-    split(text, '.', source).map((piece) => piece.text),
-    source,
-  )
-}
+export const readPath = (text: string, source: Source): Path => toPath(splitPath(text, source), source)
 
 /** @throws Problem where a name is empty, too long, not storable, or one of ours that does not exist */
-export function toPath(names: readonly string[], source: Source): Path {
+export function toPath(pieces: readonly PathPiece[], source: Source): Path {
+  if (pieces.slice(0, -1).some(({ by }) => by === '->>')) throw refusal(source, 'Behind ->> no path goes on.')
+  const names = pieces.map(({ text }) => text)
   const [first, ...rest] = names
   if (first === undefined || names.includes('')) throw refusal(source, 'A field name is empty.')
   if (names.length > LIMITS.pathDepthMax)
@@ -112,16 +121,16 @@ export function checkText(text: string, source: Source): void {
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/su
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
-/** The text inside, where all of it is one quoted text. */
-export function unquoted(text: string): string | undefined {
-  return QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
+/** A whole text as a piece: quoted where all of it is one quoted text. */
+export function pieceOf(text: string): Piece {
+  const inside = QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
+  return { text: inside ?? text, quoted: inside !== undefined }
 }
 
 /** An untyped literal: quoted, a text; else the number or boolean that it spells, or the same text. */
-export function readLiteral(text: string, source: Source): Literal {
+export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   checkText(text, source)
-  const inside = unquoted(text)
-  if (inside !== undefined) return [inside]
+  if (quoted) return [text]
   if (text === 'null')
     throw refusal({ ...source, code: 'filter_null_operator' }, `${source.name} is compared with null.`)
   if (text === 'true' || text === 'false') return [text === 'true', text]

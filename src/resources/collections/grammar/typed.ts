@@ -30,8 +30,10 @@ const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
 export function mismatch(path: Path, wanted: string, got: string): Problem {
   const name = pathText(path)
   const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
+  const blank = wanted === 'timestamptz' && / \d\d:?\d\d"?$/.test(got)
   return new Problem('filter_type_mismatch', {
     detail,
+    ...(blank && { hint: 'In a URL, a plus is a blank: write it as %2B.' }),
     errors: [{ in: 'query', name, pointer: '', detail }],
   })
 }

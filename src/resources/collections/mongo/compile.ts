@@ -15,7 +15,18 @@ import {
 } from '../grammar/filter.ts'
 import { mismatch, type ScalarType, toType } from '../grammar/typed.ts'
 import type { Query } from '../store.ts'
-import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './form.ts'
+import {
+  allOf,
+  compareArray,
+  contains,
+  elementOf,
+  elementsOf,
+  memberOf,
+  NOTHING,
+  partsOf,
+  someOf,
+} from './contain.ts'
+import { keyName, keyOf, storedValue, TYPES } from './form.ts'
 
 /** Our own fields, with the type of each. */
 const OURS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
@@ -27,13 +38,10 @@ const OURS: Readonly<Record<string, { readonly name: string; readonly type: Scal
 
 const oursAt = (path: Path) => (path.length === 1 && Object.hasOwn(OURS, path[0]) ? OURS[path[0]] : undefined)
 
-const NOTHING: MongoFilter = { $nor: [{}] }
-const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
-const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
 const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
 
 /** @throws Problem `filter_type_mismatch` where a literal does not fit a field of ours */
-function compileFilter(filter: Filter): MongoFilter {
+export function compileFilter(filter: Filter): MongoFilter {
   switch (filter.kind) {
     case 'all':
       return allOf(filter.of.map(compileFilter))
@@ -41,6 +49,10 @@ function compileFilter(filter: Filter): MongoFilter {
       return someOf(filter.of.map(compileFilter))
     case 'null':
       return filter.not ? present(filter.path) : noneOf(present(filter.path))
+    case 'exists': {
+      const there = exists(filter.path)
+      return filter.not ? noneOf(there) : there
+    }
     case 'test': {
       const test = compileTest(filter.path, filter.test)
       return filter.not ? allOf([present(filter.path), noneOf(test)]) : test
@@ -56,12 +68,25 @@ function present(path: Path): MongoFilter {
   return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
+/** There, be it null. */
+function exists(path: Path): MongoFilter {
+  if (oursAt(path) !== undefined) return {}
+  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true } })))
+}
+
+/** A test of a value of its own, not of what is inside it. */
+type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
+
 function compileTest(path: Path, test: Test): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return ofOurs(ours, path, test)
-  if (test.op === 'at') return someOf(placesOf(path).map((at) => below(at, test.steps, test.value)))
-  if (path.some(isIndex)) return someOf(placesOf(path).map((at) => ({ [at]: inPlace(test, path) })))
-  return { [`k.${keyName(path)}`]: onKey(test, path) }
+  const somewhere = (holds: (at: string) => MongoFilter) => someOf(placesOf(path).map(holds))
+  if (test.op === 'at') return somewhere((at) => below(at, test.steps, test.value))
+  if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
+  if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
+  const plain: Plain = test.op === 'object' ? { op: 'in', values: partsOf(test.members) } : test
+  if (path.some(isIndex)) return somewhere((at) => ({ [at]: inPlace(plain, path) }))
+  return { [`k.${keyName(path)}`]: onKey(plain, path) }
 }
 
 /** Whole numbers may each be a member or an index, so a path may lead to several places. */
@@ -73,10 +98,6 @@ function placesOf(path: Path): string[] {
   )
 }
 
-const memberOf = (at: string, name: string) => `${at}.${storedName(name)}`
-const elementsOf = (at: string) => `${at}.${ARRAY}`
-const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
-
 /** The steps of json_path_eq from a place on. Behind the elements of an array, MongoDB means any of them. */
 function below(at: string, steps: readonly Step[], value: Literal): MongoFilter {
   const place = steps.reduce((here, step) => {
@@ -87,14 +108,14 @@ function below(at: string, steps: readonly Step[], value: Literal): MongoFilter 
 }
 
 /** A test of the value as it is kept. */
-function inPlace(test: Exclude<Test, { op: 'at' }>, path: Path): object {
+function inPlace(test: Plain, path: Path): object {
   if (test.op === 'in') return { $in: test.values.flat().map(storedValue) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, '') }
   return { [`$${test.op}`]: comparable(test.value, path) }
 }
 
 /** A test of a key: one text, so nothing of MongoDB's ways with types and arrays is in play. */
-function onKey(test: Exclude<Test, { op: 'at' }>, path: Path): object {
+function onKey(test: Plain, path: Path): object {
   if (test.op === 'in')
     return { $in: test.values.flat().flatMap((form) => (form === null ? [] : [keyOf(form)])) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, TYPES.string) }
@@ -125,6 +146,7 @@ function regexOf(pattern: Pattern, fold: boolean, before: string): string {
 }
 
 function ofOurs({ name, type }: { name: string; type: ScalarType }, path: Path, test: Test): MongoFilter {
+  if (test.op === 'array' || test.op === 'object') throw mismatch(path, type, test.how)
   if (test.op === 'like' || test.op === 'at') throw mismatch(path, type, test.op)
   const bound = (literal: Literal) => {
     const value = toType(literal, type, path)

@@ -5,7 +5,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { DocumentsHandle, MongoDocument } from '../../../platform/documents/mongo.ts'
 import { after, type Fields } from '../fields.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
-import { compileQuery } from './compile.ts'
+import { compileFilter, compileQuery } from './compile.ts'
 import { fromStored, keysOf, toStored } from './form.ts'
 
 /** Writers of one document at once, of which one gets through at each turn. */
@@ -23,7 +23,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
         }),
       ),
 
-    list: async (_scope, { name }, query) => (await documents.find(name, compileQuery(query))).map(toRow),
+    list: async (_scope, { name }, query) => {
+      const counting =
+        query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
+      const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
+      return { rows: found.map(toRow), ...(total !== undefined && { total }) }
+    },
 
     write: async (_scope, writes) => {
       const [only, ...more] = writes
@@ -47,7 +52,7 @@ async function change(documents: DocumentsHandle, name: string, asked: Change): 
   if (asked.verb !== 'create') return changeExisting(documents, name, asked)
   const now = new Date()
   const { id, content } = asked
-  return { stored: toRow(await documents.insert(name, toDocument(id, content.fields, 1, now, now))) }
+  return written(await documents.insert(name, toDocument(id, content.fields, 1, now, now)))
 }
 
 /** Reads, changes and writes where nobody else has written meanwhile. */
@@ -74,13 +79,13 @@ async function tryChange(
   asked: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome | undefined> {
   const { id, v } = found
-  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { deleted: id } : undefined
+  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
   const fields = changed(fromStored(found.d), asked)
-  if (fields === undefined) return { stored: toRow(found) }
+  if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
   if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
   const next = toDocument(id, fields, v + 1, found.created_at, new Date())
-  return (await documents.replace(name, v, next)) ? { stored: toRow(next) } : undefined
+  return (await documents.replace(name, v, next)) ? written(next) : undefined
 }
 
 /** @returns undefined where nothing is named */
@@ -100,6 +105,8 @@ function toDocument(
 ): MongoDocument {
   return { id, d: toStored(fields), k: keysOf(fields), v, created_at, updated_at }
 }
+
+const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
 
 function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
   return {

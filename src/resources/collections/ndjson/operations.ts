@@ -7,8 +7,9 @@ import { READERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { Input, inWorkspace } from '../../kinds.ts'
 import { CollectionName } from '../fields.ts'
+import { readOrder } from '../grammar/order.ts'
 import { readSelection } from '../grammar/select.ts'
-import { readFilters, readOrder } from '../grammar/url.ts'
+import { readFilters } from '../grammar/url.ts'
 import { Filters, Order, Select } from '../operations.ts'
 import { seeded } from './entries.ts'
 import { exportLines } from './export.ts'
@@ -42,7 +43,7 @@ export const importDocuments = inWorkspace({
     idempotency_key: Type.Optional(
       Type.String({
         minLength: 1,
-        maxLength: LIMITS.importKeyCharsMax,
+        maxLength: LIMITS.idempotencyKeyCharsMax,
         description:
           'Lines without an id get theirs from it and from their number: the same file may come again.',
       }),
@@ -111,5 +112,6 @@ export const exportDocuments = inWorkspace({
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
+      count: undefined,
     }),
 })

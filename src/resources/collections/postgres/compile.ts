@@ -7,21 +7,27 @@ import {
   type Filter,
   isIndex,
   type Literal,
+  type Members,
   type OrderKey,
   type Path,
   type Pattern,
   type Step,
   type Test,
 } from '../grammar/filter.ts'
+import { behindPrefix, prefixOf } from '../grammar/pattern.ts'
 import { mismatch, type Scalar, type ScalarType, toType } from '../grammar/typed.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
 type ColumnType = 'jsonb' | ScalarType
 
-/** Where a path's value stands. A jsonb expression may be JSON null, which counts as missing. */
+/**
+ * Where a path's value stands. A jsonb expression may be JSON null, which counts as missing everywhere but in
+ * `exists`: that asks for a value at all, of `sql` or of `orIn`, where a column of its own has no room for null.
+ */
 export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
+  readonly orIn?: Sql
 }
 export type Columns = (path: Path) => Column
 
@@ -48,13 +54,21 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       const value = orNull(columns(filter.path))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
+    case 'exists': {
+      const there = exists(columns(filter.path))
+      return filter.not ? sql`not ${there}` : there
+    }
     case 'test': {
       const column = columns(filter.path)
       const test = compileTest(column, filter.test, filter.path)
-      return filter.not ? sql`(${orNull(column)} is not null and (${test}) is not true)` : test
+      if (!filter.not) return test
+      return sql`(${orNull(column)} is not null and (${test}) is not true)`
     }
   }
 }
+
+const exists = ({ sql: value, orIn }: Column): Sql =>
+  orIn === undefined ? sql`(${value} is not null)` : sql`(${value} is not null or ${orIn} is not null)`
 
 /** With one null for both. A test needs it not: JSON null passes none. */
 const orNull = ({ sql: value, type }: Column): Sql =>
@@ -68,11 +82,29 @@ function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sq
 }
 
 function compileTest(column: Column, test: Test, path: Path): Sql {
-  if (test.op === 'in') return equal(column, test.values, path)
-  if (test.op === 'like') return like(column, test.pattern, test.fold, path)
-  if (test.op !== 'at') return compared(column, test.op, test.value, path)
-  if (column.type !== 'jsonb') throw mismatch(path, column.type, 'json_path_eq')
-  return below(column.sql, test.steps, test.value)
+  switch (test.op) {
+    case 'in':
+      return equal(column, test.values, path)
+    case 'like':
+      return like(column, test.pattern, test.fold, path)
+    case 'at':
+      return below(inside(column, path, 'json_path_eq'), test.steps, test.value)
+    case 'array':
+      return compareArray(inside(column, path, test.how), test.how, test.values)
+    case 'object':
+      return compareObject(inside(column, path, test.how), test.how, test.members)
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return compared(column, test.op, test.value, path)
+  }
+}
+
+/** What may be an array or an object. */
+function inside({ sql: value, type }: Column, path: Path, operator: string): Sql {
+  if (type === 'jsonb') return value
+  throw mismatch(path, type, operator)
 }
 
 /** One array as the only value: the statement's text does not grow with the list. */
@@ -108,9 +140,18 @@ function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, pat
   const matches = (of: Sql) =>
     fold ? sql`lower(${of}) like lower(${text}::text)` : sql`${of} like ${text}::text`
   // A column of code-point order folds ASCII alone; letters are folded as the database does elsewhere.
-  if (type === 'text') return matches(fold ? sql`(${value} collate "default")` : value)
+  if (type === 'text' && fold) return matches(sql`(${value} collate "default")`)
+  if (type === 'text') return sql`(${range(value, prefixOf(pattern))}${matches(value)})`
   if (type !== 'jsonb') throw mismatch(path, 'text', `a ${type}`)
   return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
+}
+
+/** `like` is not leakproof, so under row-level security an index serves the range that its first letters mean. */
+function range(value: Sql, prefix: string | undefined): Sql {
+  if (prefix === undefined) return sql``
+  const beyond = behindPrefix(prefix)
+  const upper = beyond === undefined ? sql`` : sql`${value} < ${beyond}::text and `
+  return sql`${value} >= ${prefix}::text and ${upper}`
 }
 
 function likePart(part: Pattern[number]): string {
@@ -119,16 +160,45 @@ function likePart(part: Pattern[number]): string {
   return part.text.replaceAll(/[\\%_]/g, '\\$&')
 }
 
-/** Walks without jsonpath: no text of a user is ever one, and no mode of it raises. */
+/** Containment of jsonb has exceptions for scalars, so the type is asked as well. */
+function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
+  const all = JSON.stringify(literals.flat())
+  const test = {
+    cs: () => containsEach(value, literals),
+    cd: () => sql`${value} <@ ${all}::jsonb`,
+    ov: () => sql`exists (select from jsonb_array_elements(${all}::jsonb) each(e) where ${holds(value)})`,
+  }[how]
+  return sql`(jsonb_typeof(${value}) = 'array' and ${test()})`
+}
+
+const holds = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
+
+/** The statement's text does not grow with the list: where a literal has several forms, each is a list of them. */
+function containsEach(value: Sql, literals: readonly Literal[]): Sql {
+  if (literals.every((literal) => literal.length === 1))
+    return sql`${value} @> ${JSON.stringify(literals.flat())}::jsonb`
+  const forms = sql`jsonb_array_elements(each.forms) form(e)`
+  return sql`not exists (select from jsonb_array_elements(${JSON.stringify(literals)}::jsonb) each(forms)
+    where not exists (select from ${forms} where ${holds(value)}))`
+}
+
+function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
+  const sign = how === 'cs' ? sql`@>` : sql`<@`
+  return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
+}
+
+/**
+ * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
+ * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
+ */
 function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
   const [step, ...rest] = steps
   if (step === undefined) return among(value, literal)
-  if (step === 'every') {
-    const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
-    return sql`exists (select from ${elements} as each(e) where ${below(sql`e`, rest, literal)})`
-  }
-  if ('member' in step) return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
-  return below(sql`(${value} -> ${step.index}::integer)`, rest, literal)
+  if (typeof step === 'object' && 'member' in step)
+    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+  const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
+  const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
+  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
 }
 
 /** `order by` of all keys; nulls where the key says. */

@@ -5,9 +5,9 @@ import { changeRefused, failedStatement, violated } from '../../../platform/pg/d
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
-import { compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { listRows } from './list.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { addStatement, blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -34,14 +34,15 @@ export const postgresStore: Store = {
     })
   },
 
-  list: async (scope, collection, { filter, order, after, limit }) => {
+  list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, table.resolve)}`
-    const rows = await scope.rows<TableRow>(sql`
-      select ${table.row} from ${table.name}
-      where ${table.own} and ${compileFilter(filter, table.resolve)}${behind}
-      order by ${compileOrder(order, table.resolve)} limit ${limit}`)
-    return rows.map((row) => toStored(table, row))
+    const { rows, ...counted } = await listRows<TableRow>(
+      scope,
+      table,
+      query,
+      collection.declared !== undefined,
+    )
+    return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes) => {
@@ -52,7 +53,7 @@ export const postgresStore: Store = {
       return await withExisting(scope, writes, outcomes)
     } catch (error) {
       const at = failedStatement(error) ?? 0
-      const outcome = outcomeOfError(error, steps[at]?.writes[0]?.collection)
+      const outcome = outcomeOfError(error, steps[at])
       if (outcome === undefined) throw error
       const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
       return writes.map((_, index) => (index === before ? outcome : undefined))
@@ -61,7 +62,8 @@ export const postgresStore: Store = {
 
   add: async (scope, collection, creates) => {
     try {
-      const made = await scope.rows(addStatement(tableOf(collection), collection.name, creates))
+      const purpose = { collection: collection.name, oneOfMany: true }
+      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
       return { made: made.length }
     } catch (error) {
       const outcome = takenOf(error, collection)
@@ -71,14 +73,17 @@ export const postgresStore: Store = {
   },
 }
 
-function outcomeOfError(error: unknown, collection: Write['collection'] | undefined): Outcome | undefined {
+function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
   const refused = changeRefused(error)
-  return refused === undefined ? takenOf(error, collection) : outcomeOf(refused.current)
+  if (refused !== undefined) return outcomeOf(refused.current)
+  const { collection, change } = step?.writes[0] ?? {}
+  if (change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
+    return { version: 1, stored: unseen(change) }
+  return collection && takenOf(error, collection)
 }
 
-function takenOf(error: unknown, collection: Write['collection'] | undefined) {
+function takenOf(error: unknown, { declared }: Write['collection']) {
   const constraint = violated(error)
-  const { declared } = collection ?? {}
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }
@@ -100,27 +105,24 @@ const alike = (a: Write | undefined, b: Write) =>
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true
 
-function stepOf(scope: WorkspaceScope, writes: readonly Write[], strict: boolean): Step {
+function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
   const [first] = writes
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const purpose = { collection: collection.name, strict }
+  const purpose = { collection: collection.name, oneOfMany }
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
   }
   if (scope.actor.role === 'anon' && collection.declared?.anon.read === false) {
     const statement = blindCreateStatement(table, purpose, change)
-    return { writes, statement, outcomes: () => [{ stored: unseen(change) }] }
+    return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
   }
   const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
   const outcomes = (rows: Rows) => {
-    const byId = new Map(rows.map((row) => [row['id'], toStored(table, row as unknown as TableRow)]))
-    return creates.map(({ id }) => {
-      const stored = byId.get(id)
-      return stored && { stored }
-    })
+    const byId = new Map(rows.map((row) => [row['id'], row]))
+    return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
   }
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
@@ -145,15 +147,16 @@ async function withExisting(
     if (outcome !== undefined) return outcome
     const stored = found.shift()
     if (stored === undefined) throw new Problem('overloaded', { detail: 'The document is being deleted.' })
-    return { stored }
+    return { version: stored.version, stored }
   })
 }
 
 function rowOutcome(collection: Write['collection'], row: Rows[number] | undefined): Outcome {
   const id = row?.['id']
   if (typeof id !== 'string' || row === undefined) return outcomeOf(row?.['current'] as Current)
-  if (!('extra' in row)) return { deleted: id }
-  return { stored: toStored(tableOf(collection), row as unknown as TableRow) }
+  const version = Number(row['version'])
+  if (!('extra' in row)) return { version }
+  return { version, stored: toStored(tableOf(collection), row as unknown as TableRow) }
 }
 
 type Current = { readonly version: number; readonly bytes: number } | null | undefined

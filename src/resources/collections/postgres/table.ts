@@ -18,7 +18,7 @@ export interface Table {
   readonly name: Sql
   /** Which rows are the collection's. */
   readonly own: Sql
-  /** The columns of its primary key. Any other unique index that is violated is a fault, not a document that is there. */
+  /** The columns of its primary key. */
   readonly key: Sql
   /** Columns that a new row gets besides its fields, and their values. */
   readonly stamp: { readonly names: Sql; readonly values: Sql }
@@ -103,7 +103,9 @@ function resolver(columns: readonly TableColumn[], rest: Sql, enforced: boolean)
       const typed = enforced && type !== 'jsonb'
       return [
         property,
-        typed ? { sql: column, type } : { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' },
+        typed
+          ? { sql: column, type, orIn: other }
+          : { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' },
       ]
     }),
   )

@@ -10,26 +10,23 @@ type Verb = 'created' | 'updated' | 'deleted'
 /** What the statements are for, besides the table. */
 export interface Purpose {
   readonly collection: string
-  /** A change that cannot be made ends the transaction (TN003) instead of being reported as a row. */
-  readonly strict: boolean
+  /**
+   * One of several changes, of which all are made or none: one that cannot be made ends the transaction (TN003) instead
+   * of being reported as a row, and no documents come back, since they could be more than a reply may hold.
+   */
+  readonly oneOfMany: boolean
 }
+
+/** What comes back of a row. */
+const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
 
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
-  return sql`${created(table, purpose, creates)} select * from written`
-}
-
-/** The same for many, of which no more is told than that they are new. */
-export function addStatement(table: Table, collection: string, creates: readonly Create[]): Sql {
-  return sql`${created(table, { collection }, creates)} select id from written`
-}
-
-function created(table: Table, purpose: Pick<Purpose, 'collection'>, creates: readonly Create[]): Sql {
   return sql`with written as (${insertStatement(table, creates)} on conflict (${table.key}) do nothing returning ${table.row}),
-    told as (${outbox(purpose, 'created', table.document)})`
+    told as (${outbox(purpose, 'created', table.document)}) select ${shown(purpose)} from written`
 }
 
-/** The same for those who may write and not read: nothing comes back, and so no id of theirs is there already. */
+/** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
 export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
   return sql`with told as (insert into tenon.outbox (collection, verb, document_id, version, document)
       values (${purpose.collection}, 'created', ${create.id}::uuid, 1, ${create.content.text}::jsonb))
@@ -96,13 +93,13 @@ interface Made {
 function reported(table: Table, purpose: Purpose, here: Sql, { written, told, bytes = sql`0` }: Made): Sql {
   const line = told === undefined ? sql`` : sql`, told as (${told})`
   const found = sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
-  const current = purpose.strict ? sql`tenon.refuse_change(${found})` : found
+  const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
   return sql`with written as (${written})${line}
-    select written.*, case when written.id is null then ${current} end as current
+    select ${shown(purpose)}, case when written.id is null then ${current} end as current
     from (select 1) one left join written on true`
 }
 
-const outbox = ({ collection }: Pick<Purpose, 'collection'>, verb: Verb, document: Sql): Sql =>
+const outbox = ({ collection }: Purpose, verb: Verb, document: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document)
     select ${collection}, ${verb}, id, version, ${document} from written`
 

@@ -12,7 +12,7 @@ import {
   queryDocuments,
   updateDocument,
 } from '../../collections/operations.ts'
-import { digest } from '../canonical.ts'
+import { digest } from '../digest.ts'
 import { type Annotations, argumentsOf, type Candidate, type JsonSchema, toolName } from '../tool.ts'
 import type { Source } from './source.ts'
 

@@ -5,7 +5,7 @@ import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { type Execution, startExecution } from '../../flows/executions.ts'
 import { hasFeature, requireFeature } from '../../services.ts'
-import { digest } from '../canonical.ts'
+import { digest } from '../digest.ts'
 import { type Candidate, toolName } from '../tool.ts'
 import type { Answer, Source } from './source.ts'
 

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import { invokeFunction } from '../../functions/invoke.ts'
-import { digest } from '../canonical.ts'
+import { digest } from '../digest.ts'
 import { argumentsOf, type Candidate, toolName } from '../tool.ts'
 import type { Source } from './source.ts'
 

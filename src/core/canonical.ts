@@ -1,6 +1,4 @@
-/** One text for equal JSON values, and its digest: names of versions, of arguments, of cut names. */
-
-import { createHash } from 'node:crypto'
+/** One text for equal JSON values. */
 
 /** JSON without spaces, members in code unit order (as RFC 8785 has it). The depth is the caller's to bound. */
 export function canonical(value: unknown): string {
@@ -10,6 +8,3 @@ export function canonical(value: unknown): string {
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`
 }
-
-/** SHA-256 of a text, hex. */
-export const digest = (text: string) => createHash('sha256').update(text).digest('hex')

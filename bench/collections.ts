@@ -1,0 +1,98 @@
+/** Collections with everything on, against bare `pg` behind the same HTTP server and against PostgREST, in one run. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Ports } from '../stack/ports.ts'
+import { type Started, startPlatform } from '../test/support/start.ts'
+import { type Contender, LANES, limit, ourPage, ours, postgrest } from './collections/contenders.ts'
+import { DOCUMENTS, loadDocuments, type Place } from './collections/documents.ts'
+import { startPostgrest } from './collections/postgrest.ts'
+import { sender } from './http.ts'
+import { contest, interleaved, print, type Rates } from './measure.ts'
+
+const TURN = { rounds: 7, lanes: LANES, ms: 800 }
+const PAGE_ROUNDS = 300
+const KINDS = ['get', 'page', 'insert', 'update'] as const
+type Kind = (typeof KINDS)[number]
+
+/** Prints everything; takes about two minutes. */
+export async function collections(): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
+  const started = await startPlatform(dir, { lasting: true, checkReplies: false })
+  try {
+    const places = await loadDocuments(started.running)
+    process.stdout.write(`${DOCUMENTS} documents in each of ${places.length} tenants\n`)
+    await pages(places)
+    const contenders = await contendersOf(started, dir, places)
+    for (const kind of KINDS) await compare(kind, contenders)
+  } finally {
+    await started.stop()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function pages([place]: readonly Place[]): Promise<void> {
+  if (place === undefined) return
+  const send = sender(place.url, { apikey: place.apikey }, 1)
+  const [first, last] = [await ourPage(send, 1), await ourPage(send, 1_000)]
+  const figures = await interleaved(PAGE_ROUNDS, {
+    'page 1': () => send('GET', first),
+    'page 1,000': () => send('GET', last),
+  })
+  print('\nfilter and order, one at a time', 'p50 ms', 'p99 ms', '× page 1')
+  for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) {
+    print(name, p50Ms, p99Ms, p50Ms / figures['page 1'].p50Ms)
+  }
+}
+
+async function contendersOf(started: Started, dir: string, places: readonly Place[]) {
+  const contenders = {
+    limit: await limit(await startLimit(started, dir), places),
+    Tenon: await ours(places),
+  }
+  try {
+    const peer = await startPostgrest(started, dir)
+    return { ...contenders, PostgREST: await postgrest(peer, places) }
+  } catch (error) {
+    process.stdout.write(`\nwithout PostgREST: ${(error as Error).message}\n`)
+    return contenders
+  }
+}
+
+async function startLimit({ stack, running }: Started, dir: string): Promise<string> {
+  const port = await new Ports({ remembered: {}, any: true }).take('limit', 0)
+  const url = `http://127.0.0.1:${port}`
+  await stack.supervisor.run({
+    name: 'limit',
+    command: process.execPath,
+    args: ['--import', 'tsx', fileURLToPath(new URL('collections/limit-server.ts', import.meta.url))],
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+    env: { DATABASE_URL: running.databaseUrl, PORT: String(port), NODE_ENV: 'production' },
+    logFile: join(dir, 'logs', 'limit.log'),
+    ready: async () => {
+      await fetch(url)
+    },
+  })
+  return url
+}
+
+async function compare(kind: Kind, contenders: Readonly<Record<string, Contender>>): Promise<void> {
+  const works = Object.fromEntries(Object.entries(contenders).map(([name, one]) => [name, one[kind]]))
+  const rates = await contest(TURN, works)
+  print(`\n${kind}, ${LANES} at once`, 'per s', 'p50 ms', 'p99 ms', '× limit', '× PostgREST', 'p99 ×')
+  for (const [name, { perS, p50Ms, p99Ms }] of Object.entries(rates)) {
+    print(
+      name,
+      perS,
+      p50Ms,
+      p99Ms,
+      perS / (rates['limit']?.perS ?? 0),
+      ...against(rates['PostgREST'], perS, p99Ms),
+    )
+  }
+}
+
+const against = (peer: Rates | undefined, perS: number, p99Ms: number) =>
+  peer === undefined ? [] : [perS / peer.perS, p99Ms / peer.p99Ms]

@@ -1,0 +1,101 @@
+/** The documents of the benchmark: two tenants' collections, and their copies in tables of the contenders. */
+
+import { Pool } from 'pg'
+import type { Running } from '../../test/support/start.ts'
+import { aRoom, type Room } from '../room.ts'
+
+export const DOCUMENTS = 100_000
+export const COLLECTION = 'tasks'
+
+/** Members of a document that are declared, in the order of the contenders' columns. */
+const PROPERTIES = {
+  title: { type: 'string', maxLength: 200 },
+  status: { enum: ['open', 'done', 'late'], type: 'string' },
+  score: { type: 'number' },
+  opened: { type: 'string', format: 'date-time' },
+} as const
+const SCHEMA = {
+  type: 'object',
+  properties: PROPERTIES,
+  required: Object.keys(PROPERTIES),
+  additionalProperties: false,
+}
+
+/** What is written where a document is made. */
+export const DOCUMENT = {
+  title: 'a new document',
+  status: 'open',
+  score: 12.5,
+  opened: '2026-01-01T00:00:00Z',
+}
+
+/** A tenant's collection, with some documents' ids to read and write. */
+export interface Place extends Room {
+  readonly ids: readonly string[]
+}
+
+/** Scores hardly ever tie; a third of the documents is open. */
+const VALUES = `'document ' || n, (array['open', 'done', 'late'])[1 + n % 3],
+  (n::bigint * 7919 % 100003)::double precision / 8, '2026-01-01T00:00:00Z'`
+
+/** The tables of the contenders are equal to ours but for row-level security and the triggers of quotas. */
+const TABLES = ['plain', 'peer']
+const OURS = 'tenant_id, workspace_id, id, version, created_at, updated_at'
+const makeTable = (name: string) => `
+  create table bench.${name} (
+    tenant_id text not null default current_setting('request.jwt.claims', true)::json ->> 'tenant_id',
+    workspace_id text not null default current_setting('request.jwt.claims', true)::json ->> 'workspace_id',
+    id uuid not null default uuidv7(),
+    title text collate "C", status text collate "C", score double precision, opened text collate "C",
+    extra jsonb not null default '{}',
+    version bigint not null default 1,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    primary key (tenant_id, workspace_id, id));
+  create index on bench.${name} (tenant_id, workspace_id, status, score, id);`
+
+/** Makes and fills everything. @returns the two collections */
+export async function loadDocuments(running: Running): Promise<Place[]> {
+  const pool = new Pool({ connectionString: running.databaseUrl, max: 1 })
+  try {
+    await pool.query(`create schema bench; ${TABLES.map(makeTable).join('')}`)
+    const places = [await load(running, pool), await load(running, pool)]
+    for (const name of TABLES) await pool.query(`vacuum analyze bench.${name}`)
+    return places
+  } finally {
+    await pool.end()
+  }
+}
+
+/** Straight into PostgreSQL, as its superuser: what is measured comes later. */
+async function load(running: Running, pool: Pool): Promise<Place> {
+  const room = await aRoom(running)
+  const body = { workspace_id: room.workspaceId, collection: COLLECTION, store: 'relational', schema: SCHEMA }
+  const { id: schemaId } = await room.admin.post<{ id: string }>('/v1/schemas', body)
+  const columnOf = await columnsOf(pool, schemaId)
+  const columns = Object.keys(PROPERTIES).map(columnOf).join(', ')
+  const table = `tenon_data.${schemaId}`
+  await pool.query(
+    `insert into ${table} (tenant_id, workspace_id, id, ${columns})
+      select $1, $2, uuidv7(), ${VALUES} from generate_series(1, ${DOCUMENTS}) n`,
+    [room.tenantId, room.workspaceId],
+  )
+  const indexed = ['status', 'score'].map(columnOf).join(', ')
+  await pool.query(`create index on ${table} (tenant_id, workspace_id, ${indexed}, id)`)
+  await pool.query(`vacuum analyze ${table}`)
+  for (const name of TABLES) {
+    await pool.query(`insert into bench.${name} (${OURS}, ${Object.keys(PROPERTIES).join(', ')})
+      select ${OURS}, ${columns} from ${table}`)
+  }
+  const { rows } = await pool.query<{ id: string }>(`select id from ${table} order by random() limit 5000`)
+  return { ...room, ids: rows.map(({ id }) => id) }
+}
+
+/** Which column a property has. */
+async function columnsOf(pool: Pool, schemaId: string): Promise<(property: string) => string> {
+  const query =
+    'select property, "column" from tenon.schemas, jsonb_to_recordset(columns) as c (property text, "column" text) where id = $1'
+  const { rows } = await pool.query<{ property: string; column: string }>(query, [schemaId])
+  const names = new Map(rows.map(({ property, column }) => [property, column]))
+  return (property) => names.get(property) ?? ''
+}

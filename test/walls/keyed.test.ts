@@ -1,0 +1,45 @@
+/** The sweep of keys: each operation that takes one is sent, cut off before its reply was kept, and sent again. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { takesKey } from '../../src/api/idempotency.ts'
+import { OPERATIONS } from '../../src/resources/index.ts'
+import { cutOff, post, replayed } from '../support/keyed.ts'
+import { aRoom, unique } from '../support/tenants.ts'
+import { furnish, ROWS, type World } from './rows.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await furnish(await aRoom())
+})
+
+/** What has no id of ours, and is done twice where the process died between effect and reply (decision 13). */
+const DOUBLED = ['flow_version.create', 'function.create', 'mcp_version.create']
+
+/** What was made, without what tells the times. */
+const made = (body: Record<string, unknown> | string) =>
+  typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'])
+
+describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, operation] as const))(
+  '%s',
+  (name, operation) => {
+    test('is made once, or says that it was made; its reply comes again', async () => {
+      const { room } = world
+      const as = operation.domain === 'data_access' ? room.service : room.operator
+      const row = ROWS[name]
+      const [key, path, body] = [unique('k'), row?.path(world) ?? '', row?.body?.(world)]
+      const first = await post(as, key, body, path)
+      // One MCP server is all that a workspace has: the sweep cannot make another.
+      expect([name, first.status < 300 || name === 'mcp_server.create']).toEqual([name, true])
+      await cutOff(room, body)
+      const again = await post(as, key, body, path)
+      expect([name, replayed(again)]).toEqual([name, null])
+      if (again.status < 300 && !DOUBLED.includes(name))
+        expect([name, made(again.body)]).toEqual([name, made(first.body)])
+      else if (!DOUBLED.includes(name))
+        expect([name, again.status === 409 || again.status === 429]).toEqual([name, true])
+      if (again.status === 429) return
+      const third = await post(as, key, body, path)
+      expect([third.status, replayed(third), third.body]).toEqual([again.status, 'true', again.body])
+    })
+  },
+)
