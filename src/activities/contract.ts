@@ -1,6 +1,13 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
-import type { FunctionRunInput, Json, ProvisionInput, RunUpdate } from '../core/work.ts'
+import type {
+  FunctionRunInput,
+  IndexBuildInput,
+  Json,
+  ProvisionInput,
+  RunUpdate,
+  WorkFailure,
+} from '../core/work.ts'
 
 export interface FunctionCall {
   readonly function: string
@@ -20,6 +27,10 @@ export interface Activities {
   provisionStep(input: ProvisionInput, step: string): Promise<void>
   /** Ends a provisioning as failed. */
   provisionFailed(input: ProvisionInput, detail: string): Promise<void>
+  /** Builds one index of a collection and records it; idempotent. */
+  buildIndex(input: IndexBuildInput, name: string): Promise<void>
+  /** Records that an index could not be built. */
+  indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
   /** Calls a function of the catalogue; its effect happens once, however often it is attempted. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Sends one HTTP request through the egress guard. */

@@ -10,9 +10,11 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
+import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
+import { beating } from './heartbeat.ts'
 import { callHttp } from './http-call.ts'
 import { runFunction } from './run-function.ts'
 
@@ -35,16 +37,24 @@ export function createActivities(platform: Platform): Implementation {
       { subject: call.workflowId, role: 'workspace_admin' },
       call.ids,
     )
+  const hands = (call: Call): Hands => {
+    const actor = { subject: call.workflowId, role: 'service' } as const
+    const inside = access.continueWorkspace(workspaceOf(call), actor, call.ids)
+    return { admin: admin(call), inside, builder: platform.builder }
+  }
   return {
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
+    buildIndex: (call, input, name) => beating(buildIndex(hands(call), input, name)),
+    indexFailed: (call, input, name, failure) => indexFailed(hands(call), input, name, failure),
     callFunction: async (call, request) =>
       bounded(await callFunction(await active(call, 'service'), request)),
     callHttp: async (call, request) => {
       const allowed = await egressAllowed(await active(call, 'workspace_admin'))
       return bounded(await callHttp(platform.egress, request.arguments, allowed))
     },
-    runFunction: async (call, input) => runFunction(platform.functions, await active(call, 'service'), input),
+    runFunction: async (call, input) =>
+      beating(runFunction(platform.functions, await active(call, 'service'), input)),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

@@ -1,7 +1,6 @@
-/** Runs one function for a run of it: its code is read in the run's own scope, and heartbeats tell that we live. */
+/** Runs one function for a run of it: its code is read in the run's own scope. */
 
-import { cancellationSignal, heartbeat } from '@temporalio/activity'
-import { LIMITS } from '../core/limits.ts'
+import { cancellationSignal } from '@temporalio/activity'
 import { notFound } from '../core/problem.ts'
 import type { FunctionRunInput, Json } from '../core/work.ts'
 import type { Functions } from '../platform/functions/functions.ts'
@@ -14,18 +13,13 @@ export async function runFunction(
   scope: WorkspaceScope,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
-  try {
-    const compiled = await compiledVersion(scope, run.function.id, run.function.version)
-    if (compiled === undefined) throw notFound('function')
-    return await functions.run({
-      compiled,
-      input: run.input,
-      timeoutMs: run.timeout_ms,
-      memoryMb: run.memory_mb,
-      signal: cancellationSignal(),
-    })
-  } finally {
-    clearInterval(beat)
-  }
+  const compiled = await compiledVersion(scope, run.function.id, run.function.version)
+  if (compiled === undefined) throw notFound('function')
+  return functions.run({
+    compiled,
+    input: run.input,
+    timeoutMs: run.timeout_ms,
+    memoryMb: run.memory_mb,
+    signal: cancellationSignal(),
+  })
 }

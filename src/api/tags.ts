@@ -12,7 +12,7 @@ export const CHAPTERS: readonly Chapter[] = [
     name: 'Collections',
     description:
       'JSON documents: filters, order, keyset pages; declared with a schema or made by the first write.',
-    nouns: ['collection', 'batch', 'schema'],
+    nouns: ['collection', 'collections', 'batch', 'schema'],
   },
   {
     name: 'Objects',

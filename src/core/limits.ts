@@ -35,6 +35,9 @@ export const LIMITS = {
   /** Of those, what the requests of one tenant may hold at a time. */
   poolPerTenantMax: 10,
   poolWaitMs: 5_000,
+  /** In a transaction of several round trips: for a table that others use, and between two questions. */
+  lockWaitMs: 5_000,
+  transactionIdleMs: 15_000,
   /** On each connection. */
   preparedStatementsMax: 300,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
@@ -121,6 +124,20 @@ export const LIMITS = {
   schemaEnumMax: 500,
   schemasPerWorkspaceMax: 500,
   tableColumnsMax: 200,
+  /** In the life of a table: PostgreSQL counts dropped ones too, and takes 1,600. */
+  tableColumnsEverMax: 1_500,
+  /** An index waits for transactions that are older than it. */
+  builderLockWaitMs: 60_000,
+  builderCheckMs: 2_000,
+  indexBuildMs: 86_400_000,
+  indexHeartbeatMs: 30_000,
+  indexesMax: 16,
+  indexFieldsMax: 4,
+  /** While documents are examined for a change of their schema: at a time, and in all. */
+  examinedAtOnce: 500,
+  examinationMs: 60_000,
+  /** Written while the others were examined: as many are examined once more while writers wait. */
+  examinedWhileLockedMax: 200,
   patternCharsMax: 200,
   /** Values of a document times subschemas: below it, validation is not watched by a clock. */
   validationUnwatchedSteps: 20_000,

@@ -63,6 +63,6 @@ function cursor(id: string): string {
 
 function readCursor(text: string): string {
   const id = text.startsWith('c1_') ? Buffer.from(text.slice(3), 'base64url').toString() : ''
-  if (!/^[0-9a-z_-]{1,64}$/.test(id)) throw new Problem('cursor_invalid')
+  if (!/^[0-9A-Za-z_-]{1,64}$/.test(id)) throw new Problem('cursor_invalid')
   return id
 }

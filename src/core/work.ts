@@ -1,6 +1,6 @@
 /** What durable work is told and tells: plain shapes that travel between resources, workflows and activities. */
 
-import type { TenantRef } from './tenant.ts'
+import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
@@ -10,6 +10,21 @@ export interface ProvisionInput {
   readonly kind: 'tenant' | 'workspace'
   readonly target: TenantRef
   readonly steps: readonly string[]
+}
+
+/** Indexes of a schema that are to be built, by their names there. */
+export interface IndexBuildInput {
+  readonly operation_id: string
+  readonly schema_id: string
+  readonly target: WorkspaceRef
+  readonly indexes: readonly string[]
+}
+
+/** Why a piece of work could not be done, as the record of its operation tells it. */
+export interface WorkFailure {
+  readonly code: string
+  readonly detail: string
+  readonly [member: string]: Json
 }
 
 /** A run of a function: which version, on what, within which bounds; all pinned when it was started. */

@@ -25,6 +25,12 @@ const ConfigSchema = Type.Object({
     description: 'Check every reply against its schema (tests); a mismatch is a 500.',
   }),
   DATABASE_APP_URL: Url('PostgreSQL, as the login role tenon_app.', 'postgres(ql)?'),
+  DATABASE_BUILDER_URL: Type.Optional(
+    Url(
+      'PostgreSQL, as the login role tenon_builder. For the worker alone: it builds indexes.',
+      'postgres(ql)?',
+    ),
+  ),
   TEMPORAL_ADDRESS: Type.String({ pattern: '^[^/]+:[0-9]+$', description: 'host:port of Temporal.' }),
   TEMPORAL_NAMESPACE: Type.String({ default: 'default', description: 'Namespace shared by all tenants.' }),
   TEMPORAL_UI_URL: Type.Optional(Url('Temporal UI, for links in answers.', 'https?')),

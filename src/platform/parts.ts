@@ -9,12 +9,14 @@ import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
 import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
-import type { Database } from './pg/database.ts'
+import type { Batches, Database } from './pg/database.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 
 export interface Parts {
   readonly database: Database
+  /** The database, or the transaction that a scope is held in. */
+  readonly statements: Batches
   readonly temporal: Temporal
   readonly objects: Objects
   readonly objectClients: ObjectClients

@@ -16,6 +16,7 @@ import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import type { Parts } from './parts.ts'
+import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
@@ -37,6 +38,8 @@ export interface Platform {
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** The worker alone has one. */
+  readonly builder: Builder | undefined
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
@@ -56,6 +59,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const parts: Parts = {
     database,
+    statements: database,
     temporal,
     objects,
     objectClients,
@@ -78,6 +82,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     meters,
     functions,
     relay,
+    builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
       { name: 'temporal', ping: () => temporal.ping() },

@@ -1,13 +1,13 @@
 /** The handles through which everything is done. Only the doors open them; nobody can make a look-alike. */
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
 import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
+import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
 import type { SealedIdentity } from './objects/clients.ts'
 import { WorkspaceObjects } from './objects/workspace.ts'
@@ -15,20 +15,6 @@ import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import { type Sql, sql } from './pg/sql.ts'
-
-const MASKS = {
-  operator: 'tenon_operator',
-  tenant_admin: 'tenon_admin',
-  workspace_admin: 'tenon_admin',
-  service: 'tenon_service',
-  anon: 'tenon_anon',
-} as const
-
-function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
-  const timeouts = LIMITS.statementTimeoutMs
-  const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
-  return { mask: MASKS[actor.role], tenant, workspace, statementTimeoutMs }
-}
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
@@ -46,7 +32,7 @@ abstract class Scope {
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#parts.database.batch(this.#mandate, statements)
+    return this.#parts.statements.batch(this.#mandate, statements)
   }
 
   /** The rows of one statement. */
@@ -95,6 +81,8 @@ abstract class Scope {
 export class AdminScope extends Scope {
   /** The tenant that the credential names; undefined for an operator. */
   readonly tenantId: TenantId | undefined
+  /** Empty where it is not bound to one. */
+  readonly #workspaceId: string
 
   private constructor(
     actor: Actor,
@@ -105,6 +93,7 @@ export class AdminScope extends Scope {
   ) {
     super(actor, mandateOf(actor, tenantId ?? '', workspaceId), parts, ids)
     this.tenantId = tenantId
+    this.#workspaceId = workspaceId
   }
 
   static open(actor: Actor, bounds: AdminBounds, parts: Parts, ids: IdSource): AdminScope {
@@ -113,19 +102,33 @@ export class AdminScope extends Scope {
     if (actor.role === 'workspace_admin' && bounds.workspaceId === undefined)
       throw new TypeError('… a workspace')
     const workspaceId = actor.role === 'workspace_admin' ? (bounds.workspaceId ?? '') : ''
-    return new AdminScope(
-      actor,
-      actor.role === 'operator' ? undefined : bounds.tenantId,
-      workspaceId,
-      parts,
-      ids,
-    )
+    const tenantId = actor.role === 'operator' ? undefined : bounds.tenantId
+    return new AdminScope(actor, tenantId, workspaceId, parts, ids)
   }
 
   /** Work of a tenant as a whole, or of one of its workspaces: provisioning. */
   work(ref: TenantRef): Durable {
     if (this.tenantId !== undefined && ref.tenantId !== this.tenantId) throw new Problem('not_found')
     return this.durable(ref)
+  }
+
+  /**
+   * A workspace with the rights of a service key: to judge its documents before its declarations change. An admin may
+   * make such a key, so nobody gains by this.
+   */
+  inside(ref: WorkspaceRef): WorkspaceScope {
+    const own = this.tenantId === undefined || ref.tenantId === this.tenantId
+    if (!own || (this.#workspaceId !== '' && ref.workspaceId !== this.#workspaceId))
+      throw new Problem('not_found')
+    return WorkspaceScope.open({ ...this.actor, role: 'service' }, ref, this.parts, this.ids)
+  }
+
+  /** Several round trips as one transaction: what `work` asks of its scope happens as a whole, or not at all. */
+  transaction<T>(ref: WorkspaceRef, work: (held: AdminScope) => Promise<T>): Promise<T> {
+    return this.parts.database.transaction(ref.tenantId, (statements) => {
+      const parts = { ...this.parts, statements }
+      return work(new AdminScope(this.actor, this.tenantId, this.#workspaceId, parts, this.ids))
+    })
   }
 
   /** Makes this node forget a key at once; others do within the cache's few seconds. */

@@ -57,4 +57,8 @@ export function deriveSecret(masterKey: string, purpose: string): string {
 export const OPERATOR_CLIENT = 'tenon-operator'
 
 /** Purposes that more than one process derives. */
-export const DERIVED = { appPassword: 'database:tenon_app', operatorSecret: 'client:operator' } as const
+export const DERIVED = {
+  appPassword: 'database:tenon_app',
+  builderPassword: 'database:tenon_builder',
+  operatorSecret: 'client:operator',
+} as const

@@ -4,6 +4,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import { listCollections } from './collections/listing.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
@@ -31,6 +32,7 @@ import { deleteObject, getObject, headObject, listObjects, putObject } from './o
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
+import { updateSchema } from './schemas/update.ts'
 import { configureServices, getServices } from './services.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
@@ -49,6 +51,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createSchema,
   getSchema,
   listSchemas,
+  updateSchema,
   deleteSchema,
   getOperation,
   listOperations,
@@ -57,6 +60,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   configureServices,
   getServices,
   queryAnalytics,
+  listCollections,
   createDocument,
   getDocument,
   listDocuments,

@@ -2,4 +2,5 @@
 
 export { flowRun } from './flow-run.ts'
 export { functionRun } from './function-run.ts'
+export { indexBuild } from './index-build.ts'
 export { provision } from './provision.ts'

@@ -1,4 +1,4 @@
-/** `tenon schema apply`: a file becomes collections; a fault is one line and exit code 1. */
+/** `tenon schema apply|update`: a file becomes collections, and changes them; a fault is one line and exit code 1. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -19,14 +19,13 @@ test('a file of two declarations, then a broken one', async () => {
     ...{ TENON_URL: url, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret, TENON_TOKEN: '' },
     ...{ TENON_WORKSPACE_ID: room.workspaceId, TENON_CALLER_CWD: dir },
   }
-  const apply = async (content: unknown) => {
+  const apply = async (content: unknown, name = 'apply') => {
     await writeFile(
       join(dir, 'schemas.json'),
       typeof content === 'string' ? content : JSON.stringify(content),
     )
-    return run(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'schema', 'apply', 'schemas.json'], {
-      env,
-    })
+    const words = ['--import', 'tsx', 'src/cli/main.ts', 'schema', name, 'schemas.json']
+    return run(process.execPath, words, { env })
   }
   try {
     const schema = { properties: { n: { type: 'integer' } } }
@@ -39,6 +38,20 @@ test('a file of two declarations, then a broken one', async () => {
     expect((await call('POST', path, { as: room.service, body: { n: 'x' } })).status).toBe(422)
     const again = apply({ collection: 'one', store: 'relational', schema })
     await expect(again).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('conflict:') })
+    const wider = { ...schema, title: 'wider' }
+    const changed = await apply(
+      { collection: 'one', store: 'relational', schema: wider, unique: [['n']] },
+      'update',
+    )
+    expect(changed.stdout).toMatch(/^sch_\w+ one \(revision 1\)\n$/)
+    for (const n of [1, 2]) await call('POST', path, { as: room.service, body: { n } })
+    const narrow = { properties: { n: { type: 'integer', maximum: 1 } } }
+    await expect(apply({ collection: 'one', schema: narrow }, 'update')).rejects.toMatchObject({
+      ...{ code: 1, stderr: expect.stringContaining('schema_incompatible:') },
+    })
+    await expect(apply({ collection: 'none' }, 'update')).rejects.toMatchObject({
+      ...{ code: 1, stderr: expect.stringContaining('none is not declared') },
+    })
     await expect(apply('{')).rejects.toMatchObject({
       code: 1,
       stderr: expect.stringContaining('is not JSON'),

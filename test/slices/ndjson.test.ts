@@ -2,8 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
+import { stopHearing } from '../support/hear.ts'
 import { exported, importInto, lines } from '../support/ndjson.ts'
-import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
+import { told } from '../support/outbox.ts'
+import { aRoom, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
 beforeAll(async () => {
@@ -201,18 +203,7 @@ test('on_error=stop ends at the first line that fails, with all before it stored
 })
 
 describe('values that are unique', () => {
-  async function aUniqueCollection(): Promise<string> {
-    const name = await aCollection(STORES['relational'])
-    const [row] = await asSuperuser<{ id: string; relation: string }>(
-      `update tenon.schemas set indexes = '[{"name":"i1","fields":["n"],"columns":["c1"],"unique":true,"state":"ready"}]'
-       where collection = $1 returning id, relation`,
-      [name],
-    )
-    await asSuperuser(
-      `create unique index "${row?.id}_i1" on tenon_data."${row?.relation}" (tenant_id, workspace_id, c1)`,
-    )
-    return name
-  }
+  const aUniqueCollection = () => aCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
 
   test('that are taken are told by their lines; the others of the chunk are stored', async () => {
     const as = room.service
@@ -300,12 +291,7 @@ describe('Idempotency-Key', () => {
 })
 
 describe('anon keys', () => {
-  async function declare(anon: object): Promise<string> {
-    const name = await aCollection(STORES['relational'])
-    await asSuperuser('update tenon.schemas set access = $2 where collection = $1', [name, { anon }])
-    await asSuperuser('select tenon.admit_anon(s) from tenon.schemas s where collection = $1', [name])
-    return name
-  }
+  const declare = (anon: object) => aCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
 
   test('import where the declaration lets them create, and see what is there', async () => {
     const as = room.anon

@@ -71,6 +71,95 @@ test('a table of a collection is bound to its tenant and workspace and nothing e
   )
 })
 
+test('anon keys do in the database what `access` says, and nothing else', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const ref = [room.tenantId, room.workspaceId]
+  const none = { create: false, update: false, delete: false }
+  const statements = (table: string) => ({
+    create: `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`,
+    update: `update ${table} set c1 = 3 where c1 = 1 returning c1`,
+    delete: `delete from ${table} where c1 = 1 returning c1`,
+  })
+  for (const access of [
+    none,
+    { ...none, create: true },
+    { ...none, update: true },
+    { ...none, delete: true },
+  ]) {
+    const { id } = await aTable(room, { access: { anon: access } })
+    for (const [action, text] of Object.entries(statements(`tenon_data."${id}"`))) {
+      if (!access[action as keyof typeof access]) {
+        await expect(masked('tenon_anon', ref, text)).rejects.toThrow(/permission denied/)
+        continue
+      }
+      expect(await masked('tenon_anon', ref, text)).toHaveLength(action === 'create' ? 0 : 1)
+      const foreign = masked('tenon_anon', [other.tenantId, other.workspaceId], text)
+      if (action === 'create') await expect(foreign).rejects.toThrow(/row-level security|check constraint/)
+      else expect(await foreign).toEqual([])
+    }
+  }
+})
+
+test('a declaration that changes makes no table of another shape than ours, and of nobody else', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const { id } = await aTable(a)
+  const own = [a.tenantId, a.workspaceId]
+  const set = (what: string) => `update tenon.schemas set ${what} where id = '${id}' returning id`
+  const HOSTILE = [
+    `columns = '{}'`,
+    `columns = '[{"property":"n","column":"c1","type":"text"}]'`,
+    `columns = '[{"property":"x","column":"c1; drop table tenon.tenants","type":"text"}]'`,
+    `columns = '[{"property":"x","column":"c2","type":"text); drop table tenon.tenants; --"}]'`,
+    `columns = '[{"property":"x","column":"tenant_id","type":"text"}]'`,
+    `columns = '[{"property":"x","column":"c2","type":"text"},{"property":"y","column":"c2","type":"text"}]'`,
+    `indexes = '[{"name":"i1","columns":["extra"]}]'`,
+    `indexes = '[{"name":"i1; drop table tenon.tenants","columns":["c1"]}]'`,
+    `indexes = '[{"name":"i1","columns":["c1, extra"]}]'`,
+    `indexes = '{}'`,
+  ]
+  for (const what of HOSTILE)
+    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(/^not (a|an|column|index)/)
+  for (const what of [
+    `tenant_id = '${b.tenantId}'`,
+    `relation = 'x'`,
+    'revision = 7',
+    `id = 'sch_x'`,
+    `store = 'document'`,
+  ])
+    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(/permission denied|generated column/)
+  expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`mode = 'off'`))).toEqual([])
+  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+    await expect(masked(mask, own, set(`mode = 'off'`))).rejects.toThrow(/permission denied/)
+  // What is left must be able to work, or the refusals above prove nothing.
+  const good = `columns = '[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]',
+    indexes = '[{"name":"i1","fields":["n"],"columns":["c1"],"unique":false,"state":"ready"}]'`
+  expect(await masked('tenon_admin', own, set(good))).toEqual([{ id }])
+})
+
+test('a table that changed forces row-level security, has its policies, and counts as before', async () => {
+  const room = await aRoom()
+  const { id, collection } = await aTable(room)
+  const as = room.operator
+  const limits = { documents: 2 }
+  await call('PUT', '/v1/quotas', { as, body: { workspace_id: room.workspaceId, limits } })
+  const schema = { properties: { n: { type: 'integer' }, m: { type: 'string' } } }
+  const changed = await call('PUT', `/v1/schemas/${id}`, {
+    as,
+    body: { schema, access: { anon: { read: false } } },
+  })
+  expect(changed.status).toBe(200)
+  const [table] = await asSuperuser(
+    `select relrowsecurity, relforcerowsecurity, (select array_agg(polname::text order by polname) from pg_policy
+       where polrelid = c.oid) as policies from pg_class c where relname = $1`,
+    [`${id}_1`],
+  )
+  const policies = ['counting', 'owner', 'service']
+  expect(table).toEqual({ relrowsecurity: true, relforcerowsecurity: true, policies })
+  const create = () =>
+    call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 2 } })
+  expect([(await create()).status, (await create()).body.code]).toEqual([201, 'quota_exceeded'])
+})
+
 test('with the id of a foreign schema nobody sees, writes or drops anything', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(a)
@@ -195,6 +284,27 @@ test('a declaration leaves the settings of its transaction as they were', async 
   expect(await masked('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([{ ref: `${tenantId}:` }])
 })
 
+test('the builder can do nothing until it has put on the owner, which the login role of the API cannot', async () => {
+  const { databaseUrl, masterKey, env } = inject('tenon')
+  const url = new URL(databaseUrl)
+  url.username = 'tenon_builder'
+  url.password = deriveSecret(masterKey, DERIVED.builderPassword)
+  const builder = new Client({ connectionString: url.href })
+  await builder.connect()
+  try {
+    await expect(builder.query('select from tenon.documents')).rejects.toThrow(/permission denied/)
+    for (const mask of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
+      await expect(builder.query(`set role ${mask}`)).rejects.toThrow(/permission denied/)
+    await builder.query('set role tenon_owner')
+    // The owner too is under row-level security, and this session is nobody's.
+    expect((await builder.query('select from tenon.schemas')).rows).toEqual([])
+  } finally {
+    await builder.end()
+  }
+  await expect(masked('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
+  expect(env).not.toHaveProperty('DATABASE_BUILDER_URL')
+})
+
 test('no role of ours is superuser, bypasses RLS or inherits; the owner of the tables is none that logs in', async () => {
   const roles = await asSuperuser(`
     select rolname, rolsuper, rolbypassrls, rolcanlogin from pg_roles where rolname like 'tenon%' order by 1`)
@@ -202,6 +312,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_admin', false, false, false],
     ['tenon_anon', false, false, false],
     ['tenon_app', false, false, true],
+    ['tenon_builder', false, false, true],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_relay', false, false, false],
@@ -295,8 +406,11 @@ test('migrations are idempotent, also two at once', async () => {
     asSuperuser(`select table_name, column_name, data_type, column_default from information_schema.columns
       where table_schema = 'tenon' order by 1, 2`)
   const before = await dump()
-  const password = deriveSecret(masterKey, DERIVED.appPassword)
-  const runs = await Promise.all([migrate(databaseUrl, password), migrate(databaseUrl, password)])
+  const passwords = {
+    app: deriveSecret(masterKey, DERIVED.appPassword),
+    builder: deriveSecret(masterKey, DERIVED.builderPassword),
+  }
+  const runs = await Promise.all([migrate(databaseUrl, passwords), migrate(databaseUrl, passwords)])
   expect(runs.map(({ applied }) => applied)).toEqual([[], []])
   expect(await dump()).toEqual(before)
 })

@@ -80,9 +80,15 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
     foreign: 'own_list',
   },
+  'schema.update': {
+    path: ({ schemaId }) => `/v1/schemas/${schemaId}`,
+    body: () => ({ schema: { title: 'changed' } }),
+    foreign: 'not_found',
+  },
   'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
+  'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
   'collection.create': {
     path: () => '/v1/collections/secrets/documents',
     body: () => ({ by: 'somebody' }),

@@ -13,7 +13,15 @@ async function filesThat(say: RegExp): Promise<string[]> {
 }
 
 test('scopes are opened in one place', async () => {
-  expect(await filesThat(/(Workspace|Admin)Scope\.open\(/)).toEqual(['platform/access.ts'])
+  // An admin scope opens one more, for the documents of a declaration that changes.
+  expect(await filesThat(/(Workspace|Admin)Scope\.open\(/)).toEqual([
+    'platform/access.ts',
+    'platform/scope.ts',
+  ])
+})
+
+test('an admin scope goes inside a workspace to judge its documents alone', async () => {
+  expect(await filesThat(/\.inside\(/)).toEqual(['resources/schemas/evolution.ts'])
 })
 
 test('the doors alone ask for scopes', async () => {

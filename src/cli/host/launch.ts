@@ -25,15 +25,19 @@ export interface Launched {
   readonly url: string
   readonly clientId: string
   readonly clientSecret: string
-  /** Settings with which another API or worker process joins this platform. */
+  /** Settings with which another API process joins this platform. */
   readonly env: Readonly<Record<string, string>>
 }
 
 /** Starts the processes under the stack's supervisor. Returns when the API answers and its servers do too. */
 export async function launch(options: Launch): Promise<Launched> {
   const { stack, port, masterKey } = options
-  const [{ appUrl }, build] = await Promise.all([
-    migrate(stack.env['DATABASE_URL'] ?? '', deriveSecret(masterKey, DERIVED.appPassword)),
+  const passwords = {
+    app: deriveSecret(masterKey, DERIVED.appPassword),
+    builder: deriveSecret(masterKey, DERIVED.builderPassword),
+  }
+  const [{ appUrl, builderUrl }, build] = await Promise.all([
+    migrate(stack.env['DATABASE_URL'] ?? '', passwords),
     currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env
@@ -50,7 +54,7 @@ export async function launch(options: Launch): Promise<Launched> {
   }
   const url = `http://127.0.0.1:${port}`
   await Promise.all([
-    runProcess(options, 'worker', build.worker, env, async () => {}),
+    runProcess(options, 'worker', build.worker, { ...env, DATABASE_BUILDER_URL: builderUrl }, async () => {}),
     runProcess(options, 'api', build.api, env, () => answers(`${url}/readyz`)),
   ])
   return {

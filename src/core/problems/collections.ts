@@ -27,7 +27,7 @@ export const COLLECTIONS = {
   filter_operator_unknown: {
     status: 400,
     title: 'A filter has an unknown operator',
-    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
+    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq; `not.` before any.',
   },
   filter_null_operator: {
     status: 400,
@@ -59,6 +59,16 @@ export const COLLECTIONS = {
     status: 422,
     title: "The document does not fit the collection's schema",
     help: 'See `errors`: each has pointer and keyword.',
+  },
+  schema_incompatible: {
+    status: 409,
+    title: 'Documents of the collection do not fit the new schema',
+    help: 'See `offending`: mend or delete those documents, or loosen the schema. Nothing was changed.',
+  },
+  not_supported: {
+    status: 400,
+    title: 'The store of the collection has no such thing',
+    help: 'See `detail` for the reason and what has it.',
   },
   validation_too_costly: {
     status: 422,

@@ -163,6 +163,13 @@ export class DocumentsHandle {
     )
   }
 
+  /** Names of collections with documents, after a name. */
+  names(after: string): Promise<string[]> {
+    const { tenantId: tenant, workspaceId: workspace } = this.#ref
+    const own = { tenant, workspace, collection: { $gt: after } }
+    return this.#ask((documents) => documents.distinct('collection', own, { maxTimeMS: this.#timeoutMs }))
+  }
+
   get(collection: string, id: string): Promise<MongoDocument | undefined> {
     return this.#ask(async (documents) => {
       const found = await documents.findOne(this.#own(collection, { id }), {

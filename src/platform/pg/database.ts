@@ -69,19 +69,6 @@ export class Database implements Batches {
     }
   }
 
-  async #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-    const client = await this.#connect()
-    let broken = false
-    try {
-      return await run(client, mandate, statements)
-    } catch (error) {
-      broken = error instanceof Problem && error.code === 'dependency_unavailable'
-      throw error
-    } finally {
-      client.release(broken)
-    }
-  }
-
   /**
    * A connection kept out of the pool. The server ends one that asks nothing for `sessionIdleMs`: its process hangs or
    * its machine is gone, and another one waits for the lock. It asks the same all day, under plans that may be made
@@ -90,14 +77,46 @@ export class Database implements Batches {
    */
   async session(): Promise<Session> {
     const client = await this.#connect()
-    const settings = `set idle_session_timeout = ${LIMITS.sessionIdleMs}; set enable_seqscan = off`
-    await client.query(settings).catch((error: unknown) => {
+    await client.query(SESSION_SETTINGS).catch((error: unknown) => {
       client.release(true)
       throw translate(error)
     })
     return {
       batch: (mandate, statements) => run(client, mandate, statements),
       end: () => client.release(true),
+    }
+  }
+
+  /**
+   * Several round trips as one transaction, for what cannot be said in one statement. It ends when `work` does, or when
+   * nothing is asked of it for a while: locks are not held for a node that is gone.
+   * @param tenant whose share of the connections it takes
+   * @throws what `work` throws, and as {@link batch} does; then nothing has happened
+   */
+  async transaction<T>(tenant: string, work: (held: Batches) => Promise<T>): Promise<T> {
+    const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
+    try {
+      return await this.#lend((client) => within(client, work))
+    } finally {
+      giveBack?.()
+    }
+  }
+
+  #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+    return this.#lend((client) => run(client, mandate, statements))
+  }
+
+  /** A connection that broke meanwhile does not come back to the pool. */
+  async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#connect()
+    let broken = false
+    try {
+      return await work(client)
+    } catch (error) {
+      broken = error instanceof Problem && error.code === 'dependency_unavailable'
+      throw error
+    } finally {
+      client.release(broken)
     }
   }
 
@@ -119,6 +138,27 @@ export class Database implements Batches {
   }
 }
 
+const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
+  set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
+
+async function within<T>(client: PoolClient, work: (held: Batches) => Promise<T>): Promise<T> {
+  await say(client, BEGIN)
+  try {
+    const made = await work({ batch: (mandate, statements) => run(client, mandate, statements) })
+    await say(client, 'commit')
+    return made
+  } catch (error) {
+    await say(client, 'rollback')
+    throw error
+  }
+}
+
+async function say(client: PoolClient, text: string): Promise<void> {
+  await client.query(text).catch((error: unknown) => {
+    throw translate(error)
+  })
+}
+
 async function run(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
   const batch = new Batch([settings(mandate), ...statements])
   try {
@@ -130,6 +170,11 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
   }
 }
 
+const SESSION_SETTINGS = [
+  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
+  ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((way) => `set enable_${way} = off`),
+].join('; ')
+
 /** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {
   return sql`select num_nulls(set_config('role', ${mandate.mask}, true),
@@ -137,9 +182,12 @@ function settings(mandate: Mandate): Sql {
     set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
 }
 
-/** 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
+/** 55P03 is a lock that somebody else holds for long, 54000 a text too long for the index of its column;
+ * 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
 const REFUSALS = [
   [/^57014$/, 'query_timeout'],
+  [/^55P03$/, 'overloaded'],
+  [/^54000$/, 'value_invalid'],
   [/^42501$/, 'forbidden'],
   [/^22/, 'value_invalid'],
 ] as const

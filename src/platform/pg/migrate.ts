@@ -13,32 +13,49 @@ export interface Migrated {
   readonly applied: readonly string[]
   /** URL of the same database for the login role `tenon_app`. */
   readonly appUrl: string
+  /** The same for `tenon_builder`, which may act as the owner: for the worker alone. */
+  readonly builderUrl: string
+}
+
+/** Passwords of the roles that log in. */
+export interface Passwords {
+  readonly app: string
+  readonly builder: string
 }
 
 /**
  * Idempotent; two at once wait for each other.
  * @param adminUrl a role that may create roles, or one to which `tenon_owner` and `tenon_app` were given
- * @param appPassword becomes the password of `tenon_app`
  * @throws Error where an applied file was changed since
  */
-export async function migrate(adminUrl: string, appPassword: string): Promise<Migrated> {
+export async function migrate(adminUrl: string, passwords: Passwords): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    await ensureLogins(client, appPassword)
+    await ensureLogins(client, passwords)
     const applied = await applyAll(client)
-    const url = new URL(adminUrl)
-    url.username = 'tenon_app'
-    url.password = appPassword
-    return { applied, appUrl: url.href }
+    const urlOf = (role: string, password: string) => {
+      const url = new URL(adminUrl)
+      url.username = role
+      url.password = password
+      return url.href
+    }
+    return {
+      applied,
+      appUrl: urlOf('tenon_app', passwords.app),
+      builderUrl: urlOf('tenon_builder', passwords.builder),
+    }
   } finally {
     await client.end()
   }
 }
 
-/** The owner owns all objects and never logs in; the app logs in and owns nothing. Neither bypasses RLS. */
-async function ensureLogins(client: Client, appPassword: string): Promise<void> {
+/**
+ * The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs in, can do nothing by
+ * itself, and may put on the owner. None of them bypasses RLS.
+ */
+async function ensureLogins(client: Client, passwords: Passwords): Promise<void> {
   await client.query(`do $$ begin
     if not exists (select from pg_roles where rolname = 'tenon_owner') then
       create role tenon_owner nologin nosuperuser nobypassrls createrole;
@@ -46,14 +63,18 @@ async function ensureLogins(client: Client, appPassword: string): Promise<void> 
     if not exists (select from pg_roles where rolname = 'tenon_app') then
       create role tenon_app login nosuperuser nobypassrls noinherit;
     end if;
+    if not exists (select from pg_roles where rolname = 'tenon_builder') then
+      create role tenon_builder login nosuperuser nobypassrls noinherit;
+    end if;
   end $$`)
-  await client.query(`alter role tenon_app password ${client.escapeLiteral(appPassword)}`)
+  await client.query(`alter role tenon_app password ${client.escapeLiteral(passwords.app)}`)
+  await client.query(`alter role tenon_builder password ${client.escapeLiteral(passwords.builder)}`)
   await client.query('alter role tenon_app set search_path = tenon, pg_catalog')
   const { rows } = await client.query('select current_database() as name')
   const database = client.escapeIdentifier(String(rows[0]?.name))
   await client.query(`grant create, connect on database ${database} to tenon_owner`)
   await client.query('revoke all on schema public from public')
-  await client.query('grant tenon_owner to current_user')
+  await client.query('grant tenon_owner to current_user, tenon_builder')
 }
 
 async function applyAll(client: Client): Promise<string[]> {

@@ -1,6 +1,7 @@
 /** What callers ask to be done with a document, and the change that it comes to. */
 
 import { Problem } from '../../core/problem.ts'
+import { withDefaults } from '../schemas/defaults.ts'
 import type { Fault } from '../schemas/validate.ts'
 import { checkFields } from './bounds.ts'
 import { after, type Fields } from './fields.ts'
@@ -146,8 +147,9 @@ function checked(collection: Collection, fields: Fields): { content: Content; wa
   return { content, warnings: judge(collection, content.fields) }
 }
 
-function defaulted(_collection: Collection, fields: Fields): Fields {
-  return fields
+/** In any mode: a default is no condition. */
+function defaulted({ declared }: Collection, fields: Fields): Fields {
+  return declared === undefined ? fields : withDefaults(declared.defaults, fields)
 }
 
 function increased(fields: Fields, field: string, by: number): number {

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { SchemaObject } from './language.ts'
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
+/** `jsonb` takes a value of any type, and stands in no index. */
 type ColumnType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'jsonb'
 
 export interface TableColumn {
@@ -21,10 +22,11 @@ const TYPES: Readonly<Record<Scalar, ColumnType>> = {
   boolean: 'boolean',
 }
 
+const propertiesOf = (schema: SchemaObject) => (schema['properties'] ?? {}) as SchemaObject
+
 /** The declared scalar properties: name → type. A property that may also be null has the other type. */
 export function scalarsOf(schema: SchemaObject): Map<string, Scalar> {
-  const properties = (schema['properties'] ?? {}) as SchemaObject
-  const scalars = Object.entries(properties).flatMap(([name, property]) => {
+  const scalars = Object.entries(propertiesOf(schema)).flatMap(([name, property]) => {
     const type = scalarOf(property)
     return type === undefined ? [] : [[name, type] as const]
   })
@@ -39,8 +41,36 @@ function scalarOf(property: unknown): Scalar | undefined {
     : undefined
 }
 
-export function columnsOf(schema: SchemaObject): TableColumn[] {
-  return [...scalarsOf(schema)]
-    .slice(0, LIMITS.tableColumnsMax)
-    .map(([property, scalar], index) => ({ property, column: `c${index + 1}`, type: TYPES[scalar] }))
+/** What a table has before its columns change; nothing where it is new. */
+export interface ColumnsBefore {
+  readonly columns: readonly TableColumn[]
+  /** The highest number that a column of it ever had. */
+  readonly last: number
 }
+
+/**
+ * A relational collection has a column for every declared property, a document collection for those of its indexes.
+ * A column whose property and type stay is the same one.
+ * @param indexed the fields of its indexes
+ */
+export function columnsOf(
+  schema: SchemaObject,
+  store: 'relational' | 'document',
+  indexed: readonly string[],
+  before: ColumnsBefore = { columns: [], last: 0 },
+): TableColumn[] {
+  const scalars = scalarsOf(schema)
+  const declared = store === 'relational' ? Object.keys(propertiesOf(schema)) : []
+  const names = [...new Set([...indexed, ...declared])].slice(0, LIMITS.tableColumnsMax)
+  const wanted = new Map(names.map((property) => [property, typeOf(scalars.get(property))]))
+  const kept = before.columns.filter(({ property, type }) => wanted.get(property) === type)
+  for (const { property } of kept) wanted.delete(property)
+  const added = [...wanted].map(([property, type], n) => ({
+    property,
+    column: `c${before.last + n + 1}`,
+    type,
+  }))
+  return [...kept, ...added]
+}
+
+const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined ? 'jsonb' : TYPES[scalar])

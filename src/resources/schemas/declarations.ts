@@ -3,6 +3,8 @@
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type Scalar, scalarsOf, type TableColumn } from './columns.ts'
+import { type Defaults, defaultsOf } from './defaults.ts'
+import type { Index } from './indexes.ts'
 import type { SchemaObject } from './language.ts'
 import { type Prepared, prepare } from './prepare.ts'
 
@@ -19,15 +21,8 @@ export interface Declaration {
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
-}
-
-/** An index of a declared collection. */
-interface Index {
-  /** `i1`, `i2`, … */
-  readonly name: string
-  readonly fields: readonly string[]
-  readonly unique: boolean
-  readonly state: 'building' | 'ready' | 'failed'
+  /** What a document gets where it says nothing: `withDefaults`. */
+  readonly defaults: Defaults
 }
 
 export interface AnonAccess {
@@ -40,33 +35,32 @@ const ANON: AnonAccess = { read: true, create: false, update: false, delete: fal
 
 export const memoKey = (collection: string) => `schema/${collection}`
 
-interface DeclarationRow
+/** The row of a declaration, as `DECLARATION` selects it. */
+export interface DeclarationRow
   extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
   readonly access: { readonly anon?: Partial<AnonAccess> }
-  readonly bytes: number
+}
+export const DECLARATION = sql`id, relation, store, mode, columns, indexes, access, schema`
+
+export function toDeclaration(row: DeclarationRow): Declaration {
+  const { id, relation, store, mode, columns, indexes, access, schema } = row
+  return {
+    ...{ id, relation, store, mode, columns, indexes },
+    anon: { ...ANON, ...access.anon },
+    schema: prepare(schema),
+    scalars: scalarsOf(schema),
+    defaults: defaultsOf(schema),
+  }
 }
 
 /** @returns undefined where nobody declared the collection */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return scope.memo(memoKey(collection), async () => {
-    const row = await scope.row<DeclarationRow>(sql`
-      select id, relation, store, mode, columns, indexes, access, schema, octet_length(schema::text) as bytes
-      from schemas where collection = ${collection}`)
+    const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
+      select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }
-    const { id, relation, store, mode, columns, indexes, access, schema, bytes } = row
-    const value = {
-      id,
-      relation,
-      store,
-      mode,
-      columns,
-      indexes,
-      anon: { ...ANON, ...access.anon },
-      schema: prepare(schema),
-      scalars: scalarsOf(schema),
-    }
-    return { value, bytes: Number(bytes) * HEAP_FACTOR }
+    return { value: toDeclaration(row), bytes: Number(row.bytes) * HEAP_FACTOR }
   })
 }
 

@@ -1,6 +1,6 @@
 /** Schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
-import Type, { type Static } from 'typebox'
+import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -10,47 +10,10 @@ import { refusal, violated } from '../../platform/pg/database.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
-import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
-import { columnsOf } from './columns.ts'
+import { Input, onStructure, Ref } from '../kinds.ts'
 import { memoKey } from './declarations.ts'
-import { checkSchema } from './language.ts'
-import { prepare } from './prepare.ts'
-
-const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
-const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
-  description:
-    'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
-})
-const Access = Type.Object(
-  {
-    anon: Type.Optional(
-      Type.Object({ read: Type.Optional(Type.Boolean()) }, { additionalProperties: false }),
-    ),
-  },
-  {
-    additionalProperties: false,
-    description: 'What anon keys may do. They read where nothing else is said.',
-  },
-)
-const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
-})
-
-const Schema = Type.Object({
-  id: Id('sch'),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  collection: CollectionName,
-  store: Store,
-  schema: JsonSchema,
-  mode: Mode,
-  access: Access,
-  created_at: Time,
-  updated_at: Time,
-})
-type Schema = Static<typeof Schema>
-
-const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access, created_at, updated_at`
+import { declare } from './declaring.ts'
+import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './shape.ts'
 
 export const createSchema = onStructure({
   name: 'schema.create',
@@ -61,8 +24,7 @@ export const createSchema = onStructure({
     collection: CollectionName,
     store: Store,
     schema: JsonSchema,
-    mode: Type.Optional(Mode),
-    access: Type.Optional(Access),
+    ...Changeable,
   }),
   output: Schema,
   http: {
@@ -73,16 +35,19 @@ export const createSchema = onStructure({
     location: ({ id }) => `/v1/schemas/${id}`,
   },
   run: async (scope, input) => {
-    const schema = checkSchema(input.schema)
-    prepare(schema)
-    const columns = input.store === 'relational' ? columnsOf(schema) : []
+    const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
+    const { hasDocumentStore } = scope
+    const { schema, columns, indexes } = declare({
+      ...{ store: input.store, schema: input.schema, mode, access },
+      ...{ indexes: asked, unique, hasDocumentStore },
+    })
     await refuseOccupied(scope, input)
     const made = await scope
       .row<Schema>(sql`
-        insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access)
+        insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
         select ${scope.newId('sch')}, w.tenant_id, w.id, ${input.collection}, ${input.store},
-          ${JSON.stringify(schema)}::jsonb, ${input.mode ?? 'enforce'}, ${JSON.stringify(columns)}::jsonb,
-          ${JSON.stringify(input.access ?? {})}::jsonb
+          ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
+          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
         from workspaces w where w.id = ${input.workspace_id} and w.state = 'active'
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
         returning ${COLUMNS}`)
@@ -94,9 +59,6 @@ export const createSchema = onStructure({
     return made
   },
 })
-
-const refOf = (schema: Schema) =>
-  ({ tenantId: schema.tenant_id, workspaceId: schema.workspace_id }) as WorkspaceRef
 
 function refused(error: unknown, collection: string): unknown {
   if (violated(error) !== undefined)

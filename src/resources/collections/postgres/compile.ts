@@ -2,20 +2,10 @@
 
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
-import {
-  type Comparison,
-  type Filter,
-  isIndex,
-  type Literal,
-  type Members,
-  type OrderKey,
-  type Path,
-  type Pattern,
-  type Step,
-  type Test,
-} from '../grammar/filter.ts'
+import type { Comparison, Filter, Literal, OrderKey, Path, Pattern, Test } from '../grammar/filter.ts'
 import { behindPrefix, prefixOf } from '../grammar/pattern.ts'
 import { mismatch, type Scalar, type ScalarType, toType } from '../grammar/typed.ts'
+import { among, below, compareArray, compareObject } from './json.ts'
 
 /** `jsonb` is compared as JSON is, type by type; the others as the column is. */
 type ColumnType = 'jsonb' | ScalarType
@@ -30,15 +20,6 @@ export interface Column {
   readonly orIn?: Sql
 }
 export type Columns = (path: Path) => Column
-
-/** The value at a path inside a jsonb expression. */
-export function within(base: Sql, path: readonly string[]): Sql {
-  return path.reduce(member, base)
-}
-
-/** `#>` takes a number as key or index, as it comes; `->` with a text takes it as a key alone. */
-const member = (base: Sql, name: string): Sql =>
-  isIndex(name) ? sql`(${base} #> array[${name}::text])` : sql`(${base} -> ${name}::text)`
 
 /**
  * The filter as a condition.
@@ -62,10 +43,21 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       const column = columns(filter.path)
       const test = compileTest(column, filter.test, filter.path)
       if (!filter.not) return test
+      const opposite = oppositeOf(column, filter.test)
+      if (opposite !== undefined) return compileTest(column, opposite, filter.path)
       return sql`(${orNull(column)} is not null and (${test}) is not true)`
     }
   }
 }
+
+/** Of a typed value that is there, one of the two is true, and it has an index. */
+function oppositeOf({ type }: Column, test: Test): Test | undefined {
+  return type !== 'jsonb' && 'value' in test && test.op !== 'at'
+    ? { ...test, op: OPPOSITES[test.op] }
+    : undefined
+}
+
+const OPPOSITES: Readonly<Record<Comparison, Comparison>> = { gt: 'lte', gte: 'lt', lt: 'gte', lte: 'gt' }
 
 const exists = ({ sql: value, orIn }: Column): Sql =>
   orIn === undefined ? sql`(${value} is not null)` : sql`(${value} is not null or ${orIn} is not null)`
@@ -110,17 +102,13 @@ function inside({ sql: value, type }: Column, path: Path, operator: string): Sql
 /** One array as the only value: the statement's text does not grow with the list. */
 function equal({ sql: value, type }: Column, values: readonly Literal[], path: Path): Sql {
   if (type === 'jsonb') return among(value, values.flat())
-  const bound = values.map((literal) => toType(literal, type, path))
+  const all = values.map((literal) => toType(literal, type, path))
+  // No fraction equals a bigint, and among doubles its column would have no index.
+  const bound = type === 'bigint' && all.length > 1 ? all.filter(Number.isSafeInteger) : all
   const [only] = bound
   if (only !== undefined && bound.length === 1) return sql`${value} = ${cast(only, type)}`
-  const elements = sql`select e from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) e`
-  return sql`${value} = any(array(${elements})${ARRAYS[type]})`
-}
-
-function among(value: Sql, forms: readonly Json[]): Sql {
-  const [only] = forms
-  if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
-  return sql`${value} = any(array(select e from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) e))`
+  const elements = sql`select form from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) forms(form)`
+  return sql`${value} = any(array(${elements})${CASTS[type]}[])`
 }
 
 function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
@@ -160,47 +148,6 @@ function likePart(part: Pattern[number]): string {
   return part.text.replaceAll(/[\\%_]/g, '\\$&')
 }
 
-/** Containment of jsonb has exceptions for scalars, so the type is asked as well. */
-function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
-  const all = JSON.stringify(literals.flat())
-  const test = {
-    cs: () => containsEach(value, literals),
-    cd: () => sql`${value} <@ ${all}::jsonb`,
-    ov: () => sql`exists (select from jsonb_array_elements(${all}::jsonb) each(e) where ${holds(value)})`,
-  }[how]
-  return sql`(jsonb_typeof(${value}) = 'array' and ${test()})`
-}
-
-const holds = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
-
-/** The statement's text does not grow with the list: where a literal has several forms, each is a list of them. */
-function containsEach(value: Sql, literals: readonly Literal[]): Sql {
-  if (literals.every((literal) => literal.length === 1))
-    return sql`${value} @> ${JSON.stringify(literals.flat())}::jsonb`
-  const forms = sql`jsonb_array_elements(each.forms) form(e)`
-  return sql`not exists (select from jsonb_array_elements(${JSON.stringify(literals)}::jsonb) each(forms)
-    where not exists (select from ${forms} where ${holds(value)}))`
-}
-
-function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
-  const sign = how === 'cs' ? sql`@>` : sql`<@`
-  return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
-}
-
-/**
- * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
- * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
- */
-function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
-  const [step, ...rest] = steps
-  if (step === undefined) return among(value, literal)
-  if (typeof step === 'object' && 'member' in step)
-    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
-  const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
-  const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
-  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
-}
-
 /** `order by` of all keys; nulls where the key says. */
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
   const keys = order.map(({ path, descending, nullsFirst }) => {
@@ -210,25 +157,41 @@ export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql 
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
 
-/** Rows behind the tuple: behind in the first key, or equal in it and behind in the second, and so on. */
-export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql {
+/**
+ * Rows behind the tuple, as conditions of which a row meets one at most: equal in the first keys and behind in the
+ * next. Each is a range of an index over the keys; all of them joined by `or` would be none.
+ */
+export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql[] {
   const [key, ...rest] = order
   const [value = null, ...values] = after
-  if (key === undefined) return sql`false`
+  if (key === undefined) return []
   const column = columns(key.path)
-  const ahead = behind(column, key, value)
-  if (rest.length === 0) return ahead
+  const missing = value === null || key.nullsFirst ? [] : [sql`${orNull(column)} is null`]
+  const pair = pairBehind(order, after, columns)
+  if (pair !== undefined) return [pair, ...missing]
   const tied =
     value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
-  return sql`(${ahead} or (${tied} and ${compileAfter(rest, values, columns)}))`
+  const ties = compileAfter(rest, values, columns).map((behindRest) => sql`(${tied} and ${behindRest})`)
+  return [...ties, ...behind(column, key, value), ...missing]
 }
 
-function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql {
+/** The last key but one and `id`, which is never null, as one comparison where they have one direction. */
+function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql | undefined {
+  const [key, id, ...more] = order
+  const [value = null, last = null] = after
+  if (key === undefined || id === undefined || more.length > 0 || value === null) return undefined
+  const [column, idColumn] = [columns(key.path), columns(id.path)]
+  if (idColumn.type !== 'uuid' || key.descending !== id.descending) return undefined
+  const sign = key.descending ? sql`<` : sql`>`
+  const bound = sql`(${bind(column, value, key.path)}, ${bind(idColumn, last, id.path)})`
+  return sql`(${orNull(column)}, ${idColumn.sql}) ${sign} ${bound}`
+}
+
+function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
   const at = orNull(column)
-  if (value === null) return nullsFirst ? sql`${at} is not null` : sql`false`
+  if (value === null) return nullsFirst ? [sql`${at} is not null`] : []
   const bound = bind(column, value, path)
-  const beyond = descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`
-  return nullsFirst ? beyond : sql`(${beyond} or ${at} is null)`
+  return [descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`]
 }
 
 function bind({ type }: Column, value: Json, path: Path): Sql {
@@ -249,13 +212,4 @@ const CASTS: Readonly<Record<ScalarType, Sql>> = {
   boolean: sql`::boolean`,
   timestamptz: sql`::timestamptz`,
   uuid: sql`::uuid`,
-}
-
-const ARRAYS: Readonly<Record<ScalarType, Sql>> = {
-  text: sql`::text[]`,
-  bigint: sql`::double precision[]`,
-  'double precision': sql`::double precision[]`,
-  boolean: sql`::boolean[]`,
-  timestamptz: sql`::timestamptz[]`,
-  uuid: sql`::uuid[]`,
 }

@@ -10,14 +10,13 @@ import type { Table } from './table.ts'
 /** @param alone whether the table holds this collection and no other */
 export async function listRows<Row>(
   scope: WorkspaceScope,
-  { name, own, row, resolve: columns }: Table,
+  table: Table,
   { filter, order, after, limit, count }: Query,
   alone: boolean,
 ): Promise<{ rows: Row[]; total?: number }> {
+  const { name, own, resolve: columns } = table
   const where = sql`${own} and ${compileFilter(filter, columns)}`
-  const behind = after === undefined ? sql`` : sql` and ${compileAfter(order, after, columns)}`
-  const page = sql`select ${row} from ${name} where ${where}${behind}
-    order by ${compileOrder(order, columns)} limit ${limit}`
+  const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
   if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
   // What the planner knows of a table that many share would tell each of the others.
   const guess = count === 'estimated' && alone
@@ -26,6 +25,27 @@ export async function listRows<Row>(
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
   return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
+}
+
+/** Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged. */
+function pageStatement(
+  { name, row, columns, resolve }: Table,
+  where: Sql,
+  { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
+): Sql {
+  const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
+  const range = (condition: Sql) => sql`select ${row} from ${name} where ${where} and ${condition} ${end}`
+  const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
+  const [first = sql`false`, ...others] = ranges
+  if (others.length === 0) return range(first)
+  // Where keys have no column there is no such index, and outside the table not even the key.
+  if (columns.length === 0 || order.some(({ path }) => resolve(path).type === 'jsonb'))
+    return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
+  const all = others.reduce(
+    (union, other) => sql`${union} union all (${range(other)})`,
+    sql`(${range(first)})`,
+  )
+  return sql`select * from (${all}) as found ${end}`
 }
 
 /** @param most where there are more, one more than that is counted and no further */

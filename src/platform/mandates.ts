@@ -1,0 +1,19 @@
+/** Which mask a role puts on, and for how long a statement of it may run. */
+
+import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
+import type { Mandate } from './pg/database.ts'
+
+const MASKS = {
+  operator: 'tenon_operator',
+  tenant_admin: 'tenon_admin',
+  workspace_admin: 'tenon_admin',
+  service: 'tenon_service',
+  anon: 'tenon_anon',
+} as const
+
+export function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
+  const timeouts = LIMITS.statementTimeoutMs
+  const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
+  return { mask: MASKS[actor.role], tenant, workspace, statementTimeoutMs }
+}

@@ -1,0 +1,74 @@
+/** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
+
+import { type InputError, Problem } from '../../core/problem.ts'
+import { checkFields } from '../collections/bounds.ts'
+import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
+import type { AnonAccess } from './declarations.ts'
+import { defaultsOf, propertiesWithDefault, withDefaults } from './defaults.ts'
+import { type Asked, checkWanted, type Index, type IndexesBefore, indexesOf, wantedOf } from './indexes.ts'
+import { checkSchema, type SchemaObject } from './language.ts'
+import { type Prepared, prepare } from './prepare.ts'
+import { faultsOf } from './validate.ts'
+
+export interface Asking extends Asked {
+  readonly store: 'relational' | 'document'
+  readonly schema: unknown
+  readonly mode: 'off' | 'warn' | 'enforce'
+  readonly access: { readonly anon?: Partial<AnonAccess> }
+  /** Whether documents of the store `document` are outside PostgreSQL. */
+  readonly hasDocumentStore: boolean
+}
+
+export interface Before {
+  readonly columns: ColumnsBefore
+  readonly indexes: IndexesBefore
+}
+
+export interface Made {
+  readonly schema: SchemaObject
+  readonly prepared: Prepared
+  readonly columns: readonly TableColumn[]
+  readonly indexes: readonly Index[]
+}
+
+/** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
+export function declare(asking: Asking, before?: Before): Made {
+  const schema = checkSchema(asking.schema)
+  const prepared = prepare(schema)
+  checkDefaults(schema)
+  checkAccess(asking.access)
+  const wanted = wantedOf(asking)
+  const inMongo = asking.hasDocumentStore && asking.store === 'document'
+  checkWanted(wanted, { mode: asking.mode, scalars: scalarsOf(schema), inMongo })
+  const indexed = wanted.flatMap(({ fields }) => fields)
+  const columns = columnsOf(schema, asking.store, indexed, before?.columns)
+  return { schema, prepared, columns, indexes: indexesOf(wanted, columns, before?.indexes) }
+}
+
+/** A default that its own property refuses would make every document that relies on it invalid. */
+function checkDefaults(schema: SchemaObject): void {
+  const $defs = schema['$defs'] ?? {}
+  const errors = propertiesWithDefault(schema).flatMap(([pointer, property]): InputError[] => {
+    const judged = prepare({ properties: { value: property }, $defs })
+    const [fault] = faultsOf(judged, { value: property['default'] })
+    const detail = `does not fit its property: ${fault?.detail}`
+    return fault === undefined
+      ? []
+      : [{ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail }]
+  })
+  if (errors.length > 0) {
+    const detail = errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+    throw new Problem('schema_invalid', { detail, errors: errors.slice(0, 20) })
+  }
+  checkFields(withDefaults(defaultsOf(schema), {}))
+}
+
+/** An update gives the whole document back, and says whether there is one. */
+function checkAccess({ anon }: Asking['access']): void {
+  if (anon?.read !== false || !(anon.update || anon.delete)) return
+  const detail = 'anon keys that may update or delete must be able to read'
+  throw new Problem('validation_failed', {
+    detail: `access: ${detail}`,
+    errors: [{ in: 'body', name: 'access', pointer: '/access/anon/read', detail }],
+  })
+}

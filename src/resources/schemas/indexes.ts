@@ -1,0 +1,143 @@
+/** Indexes and unique constraints of a declaration: what may be one, and what the table makes of it. */
+
+import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/faults.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import type { Scalar, TableColumn } from './columns.ts'
+
+const FieldNames = Type.Array(Type.String(), {
+  minItems: 1,
+  maxItems: LIMITS.indexFieldsMax,
+  uniqueItems: true,
+})
+
+/** What a declaration may ask for. */
+export const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
+  maxItems: LIMITS.indexesMax,
+  description:
+    'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
+})
+export const UniqueAsked = Type.Array(FieldNames, {
+  maxItems: LIMITS.indexesMax,
+  description:
+    'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',
+})
+
+/** As a declaration shows it. */
+export const IndexShown = Type.Object({
+  name: Type.String(),
+  fields: Type.Array(Type.String()),
+  unique: Type.Boolean(),
+  state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
+  reason: Type.Optional(Type.String({ description: 'Why it could not be made.' })),
+})
+
+export interface Index extends Static<typeof IndexShown> {
+  readonly columns: readonly string[]
+}
+
+export interface Asked {
+  readonly indexes: readonly { readonly fields: readonly string[] }[]
+  readonly unique: readonly (readonly string[])[]
+}
+
+/** What is asked for, in one form: unique ones last, none twice. */
+export function wantedOf({ indexes, unique }: Asked): Wanted[] {
+  const wanted = [
+    ...indexes.map(({ fields }) => ({ fields, unique: false })),
+    ...unique.map((fields) => ({ fields, unique: true })),
+  ]
+  return [...new Map(wanted.map((one) => [JSON.stringify(one), one])).values()]
+}
+interface Wanted {
+  readonly fields: readonly string[]
+  readonly unique: boolean
+}
+
+/** What a declaration has, as it would be asked for. */
+export const askedOf = (indexes: readonly Index[]): Asked => ({
+  indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
+  unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
+})
+
+/**
+ * Refuses what could not hold.
+ * @throws Problem `validation_failed` for fields without a typed column; `not_supported` where documents are in MongoDB
+ */
+export function checkWanted(wanted: readonly Wanted[], about: About): void {
+  if (wanted.length === 0) return
+  if (about.mode !== 'enforce')
+    throw refused(
+      '',
+      'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
+    )
+  if (wanted.length > LIMITS.indexesMax)
+    throw refused('', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
+  for (const { fields, unique } of wanted) {
+    const unknown = fields.find((field) => !about.scalars.has(field))
+    if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, about))
+  }
+  if (about.inMongo)
+    throw new Problem('not_supported', {
+      detail:
+        `Documents of this store are in MongoDB, in one collection for all tenants: it takes 64 indexes in all, and
+        a tenant's own would not be checked by anybody. Declare the store relational.`.replaceAll(
+          /\s+/g,
+          ' ',
+        ),
+    })
+}
+
+interface About {
+  readonly mode: string
+  readonly scalars: ReadonlyMap<string, Scalar>
+  /** Whether the documents are outside PostgreSQL. */
+  readonly inMongo: boolean
+}
+
+function notScalar(field: string, { scalars }: About): string {
+  const near = nearest(field, [...scalars.keys()])
+  const shown = JSON.stringify(field.slice(0, 100))
+  return `${shown} is not declared as string, integer, number or boolean${near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`}`
+}
+
+function refused(name: string, detail: string): Problem {
+  const error: InputError = { in: 'body', name: name || 'indexes', pointer: `/${name || 'indexes'}`, detail }
+  return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
+}
+
+/** What a table has before its indexes change. */
+export interface IndexesBefore {
+  readonly indexes: readonly Index[]
+  /** The highest number that an index of it ever had. */
+  readonly last: number
+  /** Whether what could not be made shall be tried again. */
+  readonly retried: boolean
+}
+
+/** An index of the same fields and columns stays as it is. */
+export function indexesOf(
+  wanted: readonly Wanted[],
+  columns: readonly TableColumn[],
+  before: IndexesBefore = { indexes: [], last: 0, retried: false },
+): Index[] {
+  let { last } = before
+  return wanted.map((one) => {
+    const names = one.fields.map((field) => columnOf(field, columns))
+    const same = (index: Index) =>
+      index.unique === one.unique &&
+      index.columns.join() === names.join() &&
+      !(before.retried && index.state === 'failed')
+    const kept = before.indexes.find(same)
+    if (kept !== undefined) return kept
+    last += 1
+    return { name: `i${last}`, ...one, fields: [...one.fields], columns: names, state: 'ready' }
+  })
+}
+
+function columnOf(field: string, columns: readonly TableColumn[]): string {
+  const column = columns.find(({ property }) => property === field)
+  if (column === undefined) throw new TypeError(`${field} has no column`)
+  return column.column
+}

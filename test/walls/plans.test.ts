@@ -1,0 +1,186 @@
+/** Plans of the very statements that the product runs: no filter on a declared, indexed field reads a whole table. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { randomIds } from '../../src/core/ids.ts'
+import type { Role } from '../../src/core/policy.ts'
+import type { WorkspaceRef } from '../../src/core/tenant.ts'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openLog } from '../../src/platform/log.ts'
+import type { Parts } from '../../src/platform/parts.ts'
+import type { Batches, Mandate } from '../../src/platform/pg/database.ts'
+import { type Sql, sql } from '../../src/platform/pg/sql.ts'
+import { openPlatform, type Platform } from '../../src/platform/platform.ts'
+import { WorkspaceScope } from '../../src/platform/scope.ts'
+import { readOrder } from '../../src/resources/collections/grammar/order.ts'
+import { readFilters } from '../../src/resources/collections/grammar/url.ts'
+import { pageOf } from '../../src/resources/collections/page.ts'
+import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
+
+const DOCUMENTS = 20_000
+const COLLECTION = 'people'
+
+interface Node {
+  readonly 'Node Type': string
+  readonly 'Index Cond'?: string
+  readonly Plans?: readonly Node[]
+}
+
+let platform: Platform
+let parts: Parts
+let rooms: Room[]
+/** By declared property. */
+const columns = new Map<string, string>()
+
+beforeAll(async () => {
+  const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
+  platform = opened.platform
+  parts = opened.parts
+  rooms = await Promise.all([aRoom(), aRoom()])
+  for (const room of rooms) await fill(room)
+}, 60_000)
+afterAll(() => platform.close())
+
+async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
+  const properties = {
+    title: { type: 'string' },
+    score: { type: 'integer' },
+    rate: { type: 'number' },
+    done: { type: 'boolean' },
+  }
+  const indexes = [
+    ...Object.keys(properties).map((name) => ({ fields: [name] })),
+    { fields: ['done', 'score'] },
+  ]
+  const body = {
+    workspace_id: workspaceId,
+    collection: COLLECTION,
+    store: 'relational',
+    schema: { properties },
+    indexes,
+  }
+  const { body: schema } = await call('POST', '/v1/schemas', { as: operator, body })
+  const [row] = await asSuperuser<{ columns: { property: string; column: string }[] }>(
+    'select columns from tenon.schemas where id = $1',
+    [schema.id],
+  )
+  for (const { property, column } of row?.columns ?? []) columns.set(property, column)
+  const of = ['title', 'score', 'rate', 'done'].map((name) => columns.get(name)).join()
+  // One of a thousand lacks each field; one of a hundred is done.
+  await asSuperuser(
+    `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, ${of})
+     select $1, $2, gen_random_uuid(), case when n % 1000 <> 1 then 't' || n end, case when n % 1000 <> 2 then n end,
+       case when n % 1000 <> 3 then n / 7.0 end, case when n % 1000 <> 4 then n % 100 = 0 end
+     from generate_series(1, $3::int) n order by random()`,
+    [tenantId, workspaceId, DOCUMENTS],
+  )
+  await asSuperuser(`analyze tenon_data."${schema.id}"`)
+}
+
+/** Runs batches, and keeps the plan of each statement on a collection's table, made under the same mandate. */
+class Explaining implements Batches {
+  readonly plans: Node[] = []
+
+  async batch(mandate: Mandate, statements: readonly Sql[]) {
+    for (const statement of statements.filter(({ text }) => text.includes('tenon_data'))) {
+      const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
+      const [{ Plan }] = (row ?? {})['QUERY PLAN'] as [{ Plan: Node }]
+      this.plans.push(Plan)
+    }
+    return parts.database.batch(mandate, statements)
+  }
+}
+
+/** A page as the API gives it. @returns its plan and where it goes on */
+async function planOf(role: Role, filters: [string, string][], order = '', after?: string) {
+  const [room] = rooms
+  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const statements = new Explaining()
+  const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
+  const { data, page } = await pageOf(scope, COLLECTION, {
+    ...{ filter: readFilters(filters), order: order === '' ? [] : readOrder(order) },
+    ...{ selection: undefined, size: 20, after, count: undefined },
+  })
+  expect(statements.plans).toHaveLength(1)
+  return { nodes: statements.plans.flatMap(nodesOf), found: data.length, next: page.next ?? undefined }
+}
+
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+const typesOf = (nodes: readonly Node[]) => nodes.map((node) => node['Node Type'])
+const conditionsOf = (nodes: readonly Node[]) =>
+  nodes.flatMap((node) => node['Index Cond'] ?? []).join(' and ')
+
+const ANSWERED_BY_INDEX: [string, string][] = [
+  ['score', 'eq.77'],
+  ['score', 'in.(5,6,7)'],
+  ['score', 'gt.19990'],
+  ['score', 'gte.19990'],
+  ['score', 'lt.10'],
+  ['score', 'lte.10'],
+  ['score', 'is.null'],
+  ['rate', 'gt.2857'],
+  ['rate', 'eq.11'],
+  ['title', 'eq.t77'],
+  ['title', 'in.(t5,t6)'],
+  ['title', 'gte.t9999'],
+  ['title', 'is.null'],
+  ['title', 'like.t1999%'],
+  ['done', 'eq.true'],
+  ['done', 'is.null'],
+]
+const OTHERS: [string, string][] = [
+  ['score', 'neq.77'],
+  ['score', 'is.not_null'],
+  ['score', 'not.gt.10'],
+  ['score', 'not.in.(1,2)'],
+  ['title', 'like.%99%'],
+  ['title', 'ilike.T19%'],
+  ['title', 'not.like.t1%'],
+  ['title', 'neq.t1'],
+  ['done', 'neq.true'],
+]
+
+for (const role of ['service', 'anon'] as const) {
+  test.each(ANSWERED_BY_INDEX)(`${role}: %s=%s is asked of the index`, async (field, expression) => {
+    const { nodes, found } = await planOf(role, [[field, expression]])
+    expect(found).toBeGreaterThan(0)
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+    expect(conditionsOf(nodes)).toMatch(new RegExp(`\\b${columns.get(field)}\\b`))
+    expect(conditionsOf(nodes)).toContain('tenant_id = ')
+  })
+
+  test.each(OTHERS)(`${role}: %s=%s reads no whole table`, async (field, expression) => {
+    const { nodes, found } = await planOf(role, [[field, expression]])
+    expect(found).toBeGreaterThan(0)
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+  })
+
+  test.each(['score', 'score.desc', 'title', 'title.desc', 'rate'])(
+    `${role}: pages in the order %s are read from the index, and nothing is sorted`,
+    async (order) => {
+      let after: string | undefined
+      for (let page = 0; page < 3; page++) {
+        const { nodes, next } = await planOf(role, [], order, after)
+        expect(typesOf(nodes)).not.toContain('Seq Scan')
+        // The second page of a descending order begins among the few that have no value.
+        if (page !== 1 || !order.endsWith('desc')) expect(typesOf(nodes)).not.toContain('Sort')
+        expect(typesOf(nodes).some((type) => /^Index/.test(type))).toBe(true)
+        if (page > 0) expect(conditionsOf(nodes)).toContain(columns.get(order.split('.')[0] ?? ''))
+        after = next
+      }
+    },
+  )
+
+  test(`${role}: a filter and an order of one index`, async () => {
+    const { nodes } = await planOf(role, [['done', 'eq.true']], 'score')
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+    expect(conditionsOf(nodes)).toContain(columns.get('done'))
+  })
+}
+
+test('a field without an index reads the whole table: the tests above are able to fail', async () => {
+  const [room] = rooms
+  const { body } = await call('GET', '/v1/schemas', { as: room?.operator ?? {} })
+  expect(body.data.length).toBeGreaterThan(0)
+  const { nodes } = await planOf('service', [['extra', 'eq.1']], 'extra')
+  expect(typesOf(nodes)).toContain('Sort')
+})
