@@ -59,16 +59,31 @@ export const postgresStore: Store = {
       return writes.map((_, index) => (index === before ? outcome : undefined))
     }
   },
+
+  add: async (scope, collection, creates) => {
+    try {
+      const purpose = { collection: collection.name, oneOfMany: true }
+      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
+      return { made: made.length }
+    } catch (error) {
+      const outcome = takenOf(error, collection)
+      if (outcome === undefined) throw error
+      return outcome
+    }
+  },
 }
 
 function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
-  const constraint = violated(error)
   const { collection, change } = step?.writes[0] ?? {}
-  const { declared } = collection ?? {}
-  if (change?.verb === 'create' && constraint?.endsWith('_pkey'))
+  if (change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
+  return collection && takenOf(error, collection)
+}
+
+function takenOf(error: unknown, { declared }: Write['collection']) {
+  const constraint = violated(error)
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }
