@@ -53,7 +53,7 @@ export const postgresStore: Store = {
       return await withExisting(scope, writes, outcomes)
     } catch (error) {
       const at = failedStatement(error) ?? 0
-      const outcome = outcomeOfError(error, steps[at])
+      const outcome = outcomeOfError(error, steps[at], writes.length === 1)
       if (outcome === undefined) throw error
       const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
       return writes.map((_, index) => (index === before ? outcome : undefined))
@@ -73,11 +73,12 @@ export const postgresStore: Store = {
   },
 }
 
-function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
+function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const { collection, change } = step?.writes[0] ?? {}
-  if (change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
+  // Of several it stays an error: what became of the others nobody could say.
+  if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
   return collection && takenOf(error, collection)
 }
@@ -93,11 +94,15 @@ function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Step[] {
   const runs: Write[][] = []
   for (const write of writes) {
     const run = runs.at(-1)
-    if (run !== undefined && alike(run[0], write)) run.push(write)
+    if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
   return runs.map((run) => stepOf(scope, run, writes.length > 1))
 }
+
+/** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
+const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
+  actor.role === 'anon' && collection.declared?.anon.read === false
 
 const alike = (a: Write | undefined, b: Write) =>
   a?.change.verb === 'create' &&
@@ -115,7 +120,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
   }
-  if (scope.actor.role === 'anon' && collection.declared?.anon.read === false) {
+  if (isBlind(scope, first)) {
     const statement = blindCreateStatement(table, purpose, change)
     return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
   }
