@@ -176,4 +176,27 @@ describe('creating without reading', () => {
       expect(await all(place)).toHaveLength(4)
     }
   })
+
+  test('a quota that is used up does not tell how much there is', async () => {
+    const { operator: as, workspaceId, anon, service } = await aRoom()
+    const declared = {
+      ...{ workspace_id: workspaceId, collection: 'box', store: 'relational', schema: {} },
+      access: { anon: { read: false, create: true } },
+    }
+    expect((await call('POST', '/v1/schemas', { as, body: declared })).status).toBe(201)
+    const body = { workspace_id: workspaceId, limits: { documents: 0 } }
+    expect((await call('PUT', '/v1/quotas', { as, body })).status).toBe(200)
+    const create = (by: typeof anon) =>
+      call('POST', '/v1/collections/box/documents', { as: by, body: { n: 1 } })
+    const { status, body: told } = await create(anon)
+    expect([status, told.code, told.quota, told.used, told.limit]).toEqual([
+      429,
+      'quota_exceeded',
+      'documents',
+      undefined,
+      undefined,
+    ])
+    expect(told.detail).toBe('The quota documents is used up.')
+    expect((await create(service)).body).toMatchObject({ code: 'quota_exceeded', used: 0, limit: 0 })
+  })
 })
