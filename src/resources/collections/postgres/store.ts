@@ -6,6 +6,7 @@ import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { listRows } from './list.ts'
+import { refuseDeclared } from './missed.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
 import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
 
@@ -28,6 +29,11 @@ export const postgresStore: Store = {
         return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
       }),
     )
+    const missed = places.filter((_, index) => found[index]?.[0] === undefined)
+    await refuseDeclared(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
     return places.map(({ collection }, index) => {
       const row = found[index]?.[0]
       return row && toStored(tableOf(collection), row as unknown as TableRow)
@@ -42,22 +48,18 @@ export const postgresStore: Store = {
       query,
       collection.declared !== undefined,
     )
+    if (rows.length === 0) await refuseDeclared(scope, [collection])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes) => {
-    const steps = stepsOf(scope, writes)
-    try {
-      const found = await scope.batch(...steps.map((step) => step.statement))
-      const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
-      return await withExisting(scope, writes, outcomes)
-    } catch (error) {
-      const at = failedStatement(error) ?? 0
-      const outcome = outcomeOfError(error, steps[at], writes.length === 1)
-      if (outcome === undefined) throw error
-      const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
-      return writes.map((_, index) => (index === before ? outcome : undefined))
-    }
+    const outcomes = await tryAll(scope, writes)
+    const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
+    await refuseDeclared(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
+    return outcomes
   },
 
   add: async (scope, collection, creates) => {
@@ -71,6 +73,22 @@ export const postgresStore: Store = {
       return outcome
     }
   },
+}
+
+/** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
+async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]> {
+  const steps = stepsOf(scope, writes)
+  try {
+    const found = await scope.batch(...steps.map((step) => step.statement))
+    const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
+    return await withExisting(scope, writes, outcomes)
+  } catch (error) {
+    const at = failedStatement(error) ?? 0
+    const outcome = outcomeOfError(error, steps[at], writes.length === 1)
+    if (outcome === undefined) throw error
+    const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+    return writes.map((_, index) => (index === before ? outcome : undefined))
+  }
 }
 
 function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
