@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { listRows } from './list.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -62,7 +62,7 @@ export const postgresStore: Store = {
 
   add: async (scope, collection, creates) => {
     try {
-      const purpose = { collection: collection.name, oneOfMany: true }
+      const purpose = purposeOf(collection, true)
       const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
       return { made: made.length }
     } catch (error) {
@@ -110,8 +110,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const anonReads = collection.declared?.anon.read !== false
-  const purpose = { collection: collection.name, anonReads, oneOfMany }
+  const purpose = purposeOf(collection, oneOfMany)
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
@@ -126,6 +125,10 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
     return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
   }
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
+}
+
+function purposeOf({ name, declared }: Write['collection'], oneOfMany: boolean): Purpose {
+  return { collection: name, anonReads: declared?.anon.read !== false, oneOfMany }
 }
 
 /** The document as it was sent: who may not read is shown nothing else. */
