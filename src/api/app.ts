@@ -9,8 +9,7 @@ import Fastify, {
   type HTTPMethods,
   LogController,
 } from 'fastify'
-import { v7 } from 'uuid'
-import { typeId } from '../core/ids.ts'
+import { typeId, unorderedUuid } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
@@ -168,7 +167,9 @@ async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity'
 /** A caller's id is kept where it is short and harmless; it stands in every log line. */
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers['x-request-id']
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : typeId('req', v7())
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given)
+    ? given
+    : typeId('req', unorderedUuid())
 }
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -204,7 +205,7 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
-  const id = typeId('req', v7())
+  const id = typeId('req', unorderedUuid())
   const wire = toWire(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const head = `HTTP/1.1 ${wire.status} ${problem.row.title}\r\ncontent-type: ${PROBLEM_TYPE}\r\nx-request-id: ${id}`
