@@ -17,7 +17,7 @@ import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { routePath } from './bind.ts'
-import { takeBytes } from './bytes.ts'
+import { isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
@@ -201,7 +201,7 @@ function logLine(request: FastifyRequest, reply: FastifyReply): void {
 
 /** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
 function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
-  if (!socket.writable) return
+  if (!socket.writable || (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isTimed(socket))) return
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
