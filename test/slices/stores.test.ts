@@ -165,6 +165,40 @@ const QUERIES = [
   'nested.n=eq.1',
   'n.x=is.null',
   '"select\\"; drop table x"=like.*delete*',
+  'name=like.a*',
+  'name=not.like.a*',
+  'name=ilike.A*',
+  'or=(n.eq.1,name.like.b*)',
+  'not.or=(n.gt.2,name.is.null)',
+  'not.and=(active.is.true,n.eq.1)',
+  'and=(or(n.lt.0,score.gt.1),not.or(active.is.false,name.eq.""))',
+  'name=exists.true',
+  'name=exists.false',
+  'n=exists.true',
+  'other=exists.true',
+  'more.deep.1.a=exists.true',
+  '_version=exists.true',
+  'name=isdistinct.ada',
+  'n=not.isdistinct.2',
+  'active=is.true',
+  'active=not.is.true',
+  'active=is.false',
+  'n=is.unknown',
+  'more=cs.{x}',
+  'more=cs.[1,"x"]',
+  'more=not.cs.{x}',
+  'more=cd.{1,x,z}',
+  'more=ov.{y,x}',
+  'more=cs.{"deep":[{"a":null}]}',
+  'address=cs.{"city":"London"}',
+  'address=cd.{"city":"London","zip":1}',
+  'name=like(any).{a*,B*,"*d*"}',
+  'n=gt(all).{1,2}',
+  'n=not.gt(any).{1,2}',
+  'score=eq(any).{3,0.1}',
+  'name=not.in.()',
+  'address->>city=eq.London',
+  'more->deep->>0=eq.1',
   'order=name.desc',
   'order=name.asc.nullsfirst,n.desc',
   'order=score.desc,n',
@@ -204,16 +238,30 @@ test('random documents, filters, orders and pages: both stores agree', async () 
     for (const [k, document] of documents.entries()) await create(collection, { ...document, k })
   }
   const test = fc.oneof(
-    fc.record({ n: fc.constantFrom({ gt: 0 }, { lte: 1 }, 2, null, { neq: 1 }, { in: [0, 1] }) }),
-    fc.record({ name: fc.constantFrom({ gte: 'B' }, 'a', null, { like: '%a' }, { neq: 'b' }) }),
+    fc.record({
+      n: fc.constantFrom(
+        ...[{ gt: 0 }, { lte: 1 }, 2, null, { neq: 1 }, { in: [0, 1] }, { isdistinct: 1 }],
+        ...[{ exists: true }, { 'gt(any)': [0, 2] }, { not: { 'lt(all)': [0, 2] } }],
+      ),
+    }),
+    fc.record({
+      name: fc.constantFrom(
+        ...[{ gte: 'B' }, 'a', null, { like: '%a' }, { neq: 'b' }, { like: 'a%' }, { not: { like: 'b_%' } }],
+        ...[{ exists: false }, { isdistinct: 'a' }, { 'like(any)': ['a%', 'B%'] }, { is: 'not_null' }],
+      ),
+    }),
     fc.record({ score: fc.constantFrom({ lt: 1 }, 0.5, { neq: 2 }) }),
-    fc.record({ active: fc.constantFrom(true, false, null) }),
+    fc.record({
+      active: fc.constantFrom(true, false, null, { is: true }, { not: { is: false } }, { exists: false }),
+    }),
   )
-  const filter = fc.oneof(test, fc.record({ $or: fc.array(test, { minLength: 1, maxLength: 3 }) }))
+  const some = fc.array(test, { minLength: 1, maxLength: 3 })
+  const group = fc.oneof(fc.record({ $or: some }), fc.record({ $and: some }))
+  const filter = fc.oneof(test, group, fc.record({ $not: fc.oneof(test, group) }))
   const direction = fc.constantFrom(1, -1)
   const sort = fc.dictionary(fc.constantFrom('n', 'name', 'score', 'active', 'k'), direction, { maxKeys: 3 })
   const asked = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
-  for (const body of fc.sample(asked, { numRuns: 40, seed: 11 })) {
+  for (const body of fc.sample(asked, { numRuns: 60, seed: 11 })) {
     const [one, other] = await Promise.all(collections.map((collection) => everything(collection, body)))
     expect([body, other]).toEqual([body, one])
   }

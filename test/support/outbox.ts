@@ -37,9 +37,10 @@ export async function note(client: Client, changes: readonly Change[]): Promise<
     document: verb === 'deleted' ? null : document,
   }))
   await client.query(
-    `insert into tenon.outbox (collection, verb, document_id, version, document)
-     select collection, verb, id, version, document from jsonb_to_recordset($1::jsonb)
-       as r (collection text, verb text, id uuid, version bigint, document jsonb)`,
+    `insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
+     select collection, verb, id, version, document, coalesce(octet_length(document::text), 0),
+       not exists (select from tenon.schemas s where s.collection = r.collection and not s.anon_reads)
+     from jsonb_to_recordset($1::jsonb) as r (collection text, verb text, id uuid, version bigint, document jsonb)`,
     [JSON.stringify(rows)],
   )
 }

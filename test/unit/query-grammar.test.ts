@@ -164,7 +164,7 @@ describe('bounds', () => {
   })
 
   test('what is long and almost right is refused in no time', () => {
-    const long = 1_000_000
+    const long = 100_000
     for (const text of [
       `{${' '.repeat(long)}x`,
       `{a${' '.repeat(long)},${' '.repeat(long)}b`,

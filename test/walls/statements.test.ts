@@ -42,3 +42,22 @@ test('a batch that fails in its midst leaves nothing behind that would confuse t
   const [count] = await ask(prepared)
   expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
 })
+
+test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes them', async () => {
+  const times = [
+    '2026-01-02 03:04:05.678Z',
+    '2026-01-02 03:04:05.6Z',
+    '2026-01-02 03:04:05Z',
+    '12026-01-02 03:04:05.67Z',
+  ]
+  const rows = await database.batch(
+    MANDATE,
+    times.map((time) => sql`select ${time}::timestamptz(3) as at`),
+  )
+  expect(rows.map(([row]) => row?.['at'])).toEqual([
+    '2026-01-02T03:04:05.678Z',
+    '2026-01-02T03:04:05.600Z',
+    '2026-01-02T03:04:05.000Z',
+    '+012026-01-02T03:04:05.670Z',
+  ])
+})

@@ -27,7 +27,7 @@ export const COLLECTIONS = {
   filter_operator_unknown: {
     status: 400,
     title: 'A filter has an unknown operator',
-    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, json_path_eq, is; `not.` before any.',
+    help: 'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq; `not.` before any.',
   },
   filter_null_operator: {
     status: 400,

@@ -2,7 +2,7 @@
 
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import type { SystemScope } from '../system.ts'
 import { cloudEvent, sourceOf } from './events.ts'
@@ -14,7 +14,9 @@ export interface Addressed {
   readonly message: Message
 }
 
+/** With its place in the outbox. */
 export interface Taken extends Addressed {
+  readonly tenantId: TenantId
   readonly seq: number
 }
 
@@ -70,8 +72,9 @@ export class Outbox {
 
 /** Exactly these: what was written earlier and committed later may have a lower number. */
 const forget = (passedOn: readonly Taken[]): Sql => {
-  const numbers = JSON.stringify(passedOn.map(({ seq }) => seq))
-  return sql`delete from outbox where seq in (select value::bigint from jsonb_array_elements_text(${numbers}::jsonb))`
+  const places = JSON.stringify(passedOn.map(({ tenantId, seq }) => ({ tenant: tenantId, n: seq })))
+  return sql`delete from outbox using jsonb_to_recordset(${places}::jsonb) as r (tenant text, n bigint)
+    where tenant_id = r.tenant and seq = r.n`
 }
 
 /**
@@ -88,7 +91,7 @@ const inTurns = (after: string): Sql => sql`
   ), ranked as (
     select o.*, row_number() over (partition by o.tenant_id order by o.seq) as turn
     from tenants cross join lateral (select * from outbox o where o.tenant_id = tenants.tenant_id
-      order by o.tenant_id, o.seq limit ${LIMITS.relayChangesMax}) o
+      order by o.tenant_id, o.seq limit (select ceil(${LIMITS.relayChangesMax}::numeric / count(*)) from tenants)) o
   ), placed as (
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
@@ -104,7 +107,7 @@ function toTaken(row: Row): Taken {
   const data = { id: document_id, version, ...(verb !== 'deleted' && { document }) }
   const text = JSON.stringify(cloudEvent({ id: eventId(row), source, topic, time: at, data }))
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
-  return { seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
+  return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
 }
 
 /** The row's own id with its time in front, as ids of events have it. */

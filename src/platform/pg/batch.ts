@@ -163,7 +163,7 @@ function nameOf(text: string): string {
 
 /** `2026-01-01 00:00:00.123+00`, as most of them are; a page has dozens. */
 const iso: Parser = (text) =>
-  text.length === 26 && text.endsWith('+00')
+  text.length === 26 && text[10] === ' ' && text.endsWith('+00')
     ? `${text.slice(0, 10)}T${text.slice(11, 23)}Z`
     : new Date(text).toISOString()
 const PARSERS: Readonly<Record<number, Parser>> = {

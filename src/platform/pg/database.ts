@@ -77,8 +77,7 @@ export class Database implements Batches {
    */
   async session(): Promise<Session> {
     const client = await this.#connect()
-    const settings = `set idle_session_timeout = ${LIMITS.sessionIdleMs}; set enable_seqscan = off`
-    await client.query(settings).catch((error: unknown) => {
+    await client.query(SESSION_SETTINGS).catch((error: unknown) => {
       client.release(true)
       throw translate(error)
     })
@@ -170,6 +169,11 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
     throw translate(error)
   }
 }
+
+const SESSION_SETTINGS = [
+  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
+  ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((way) => `set enable_${way} = off`),
+].join('; ')
 
 /** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {

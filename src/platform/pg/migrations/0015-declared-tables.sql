@@ -10,20 +10,30 @@ do $$ begin
 end $$;
 grant usage on schema tenon to tenon_relay;
 
--- Changes of documents, until somebody has passed them on. `xid` tells which are safe to pass on in order: those below
--- the oldest transaction that is still running.
+-- Changes of documents, until somebody has passed them on, a tenant's in the order of `seq`. That is drawn while the
+-- document's row is locked: so the versions of one document, and what was written after something else was
+-- acknowledged, keep their order. By transaction ids they would not, since a transaction has its id before its locks;
+-- and one that lasts, in whichever database of the server, would hold back everybody's changes.
 create table tenon.outbox (
-  seq bigint generated always as identity primary key,
-  xid xid8 not null default pg_current_xact_id(),
   tenant_id text not null default tenon.tenant(),
+  seq bigint generated always as identity,
   workspace_id text not null default tenon.workspace(),
+  -- The event's id, the same however often it is passed on.
+  event_id uuid not null default gen_random_uuid(),
   collection text not null,
   verb text not null check (verb in ('created', 'updated', 'deleted')),
   document_id uuid not null,
   version bigint not null,
   -- The caller's fields as they are now; null where the document is gone.
   document jsonb,
-  at timestamptz(3) not null default now()
+  -- Of the document as text, so that nobody unpacks more documents than he has room for.
+  bytes integer not null default 0,
+  -- Whether anon keys could read the collection when it was changed. Replayed later, when they may, it would show
+  -- documents that they never might have seen.
+  anon_reads boolean not null default false,
+  at timestamptz(3) not null default now(),
+  -- Tenants take turns: a million changes of one are not before the next one's first.
+  primary key (tenant_id, seq)
 );
 alter table tenon.outbox enable row level security;
 alter table tenon.outbox force row level security;

@@ -95,7 +95,8 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const purpose = { collection: collection.name, oneOfMany }
+  const anonReads = collection.declared?.anon.read !== false
+  const purpose = { collection: collection.name, anonReads, oneOfMany }
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }

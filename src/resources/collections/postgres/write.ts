@@ -11,6 +11,8 @@ type Verb = 'created' | 'updated' | 'deleted'
 /** What the statements are for, besides the table. */
 export interface Purpose {
   readonly collection: string
+  /** Whether anon keys may read it, now: what is told is theirs to hear. */
+  readonly anonReads: boolean
   /**
    * One of several changes, of which all are made or none: one that cannot be made ends the transaction (TN003) instead
    * of being reported as a row, and no documents come back, since they could be more than a reply may hold.
@@ -24,25 +26,36 @@ const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, writ
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
   return sql`with written as (${insertStatement(table, creates)} on conflict (${table.key}) do nothing returning ${table.row}),
-    told as (${outbox(purpose, 'created', table.document)}) select ${shown(purpose)} from written`
+    told as (${tell(purpose, 'created', table.document)}) select ${shown(purpose)} from written`
 }
 
 /** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
 export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
-  return sql`with told as (insert into tenon.outbox (collection, verb, document_id, version, document)
-      values (${purpose.collection}, 'created', ${create.id}::uuid, 1, ${create.content.text}::jsonb))
-    ${insertStatement(table, [create])}`
+  const written = sql`select ${create.id}::uuid as id, 1 as version`
+  return sql`with written as (${written}),
+    told as (${tell(purpose, 'created', sql`${create.content.text}::jsonb`)}) ${insertStatement(table, [create])}`
 }
 
 function insertStatement(table: Table, creates: readonly Create[]): Sql {
-  const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
   const names = commas([...table.columns.map((column) => column.sql), table.rest])
+  return sql`insert into ${table.name} (${table.stamp.names}id, ${names}) ${rowsOf(table, creates)}`
+}
+
+/** One row as values; several in one value, so that the text of the statement does not grow with them. */
+function rowsOf(table: Table, creates: readonly Create[]): Sql {
+  const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
+  const [only, ...more] = rows
+  if (only !== undefined && more.length === 0) {
+    const values = table.columns.map((column) => columnValue(only.typed, column))
+    const all = commas([...values, sql`${JSON.stringify(only.rest)}::jsonb`])
+    return sql`values (${table.stamp.values}${only.id}::uuid, ${all})`
+  }
   const values = commas([
     ...table.columns.map((column) => fromJson(sql`(v -> 'typed')`, column)),
     sql`v -> 'rest'`,
   ])
-  return sql`insert into ${table.name} (${table.stamp.names}id, ${names})
-    select ${table.stamp.values}(v ->> 'id')::uuid, ${values} from jsonb_array_elements(${JSON.stringify(rows)}::jsonb) v`
+  return sql`select ${table.stamp.values}(v ->> 'id')::uuid, ${values}
+    from jsonb_array_elements(${JSON.stringify(rows)}::jsonb) v`
 }
 
 /** The value of a column in a jsonb that has the column's own name as key. */
@@ -69,7 +82,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const here = sql`${table.own} and id = ${id}`
   if (verb === 'delete') {
     const written = sql`delete from ${table.name} where ${here} and (${at}) returning id, version`
-    return reported(table, purpose, here, { written, told: outbox(purpose, 'deleted', sql`null`) })
+    return reported(table, purpose, here, { written, told: tell(purpose, 'deleted', sql`null::jsonb`) })
   }
   if (verb === 'update' && Object.keys(change.content.fields).length + change.unset.length === 0) {
     return reported(table, purpose, here, {
@@ -80,7 +93,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const written = sql`update ${table.name} set ${commas([...sets, sql`version = version + 1`, sql`updated_at = now()`])}
     where ${here} and (${at}) and ${bytes} <= ${LIMITS.documentBytesMax}
     returning ${table.row}`
-  return reported(table, purpose, here, { written, told: outbox(purpose, 'updated', table.document), bytes })
+  return reported(table, purpose, here, { written, told: tell(purpose, 'updated', table.document), bytes })
 }
 
 interface Made {
@@ -100,9 +113,11 @@ function reported(table: Table, purpose: Purpose, here: Sql, { written, told, by
     from (select 1) one left join written on true`
 }
 
-const outbox = ({ collection }: Purpose, verb: Verb, document: Sql): Sql =>
-  sql`insert into tenon.outbox (collection, verb, document_id, version, document)
-    select ${collection}, ${verb}, id, version, ${document} from written`
+/** A line of the outbox for each row that was written. */
+const tell = ({ collection, anonReads }: Purpose, verb: Verb, document: Sql): Sql =>
+  sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
+    select ${collection}, ${verb}, id, version, document, coalesce(octet_length(document::text), 0), ${anonReads}
+    from (select id, version, ${document} as document from written) as line`
 
 interface Sets {
   readonly sets: readonly Sql[]

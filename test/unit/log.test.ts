@@ -1,0 +1,29 @@
+/** Log lines are written together, and none is lost however the process ends by itself. */
+
+import { execFile } from 'node:child_process'
+import { expect, test } from 'vitest'
+
+/** What a process that logs one line and then does this has written. One that goes on is ended when the line is there. */
+function written(then: string): Promise<string> {
+  const code = `
+    const { openLog } = await import('./src/platform/log.ts')
+    openLog('info', 'test').info('the last line')
+    ${then}`
+  const args = ['--import', 'tsx', '--input-type=module', '-e', code]
+  return new Promise((done) => {
+    const child = execFile(process.execPath, args, (_error, stdout) => done(stdout))
+    child.stdout?.on('data', (text: string) => text.includes('the last line') && child.kill('SIGKILL'))
+  })
+}
+
+test.each([
+  ['it exits', 'process.exit(0)'],
+  ['it fails', "setTimeout(() => { throw new Error('oh') }, 1)"],
+  ['it has nothing more to do', ''],
+])('where %s, the last line is there', async (_how, then) => {
+  expect(await written(then)).toContain('the last line')
+})
+
+test('where it goes on, the line is there after a moment', async () => {
+  expect(await written('setInterval(() => {}, 1_000)')).toContain('the last line')
+})
