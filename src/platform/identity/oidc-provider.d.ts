@@ -5,5 +5,6 @@ declare module 'oidc-provider/lib/helpers/als.js' {
 
   const storage: AsyncLocalStorage<never>
 
+  // biome-ignore lint/style/noDefaultExport: it is the file's own
   export { storage as default }
 }
