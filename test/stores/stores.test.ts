@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, type TestContext, test }
 import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type MongoServer, startMongo, whyNoMongo } from '../support/ferretdb.ts'
+import { exported, importInto, lines } from '../support/ndjson.ts'
 import { ELEMENTWISE, FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import type { Running } from '../support/start.ts'
 import {
@@ -193,6 +194,30 @@ describe.each(STORES)('%s', (store) => {
     },
     240_000,
   )
+
+  test('what is imported is there once, and what is exported is all of it', async () => {
+    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
+    const [from, to] = [unique('file'), unique('file')]
+    const text = [...PEOPLE, ...Array.from({ length: 520 }, (_, n) => ({ n })), null].map((value) =>
+      JSON.stringify(value),
+    )
+    const report = {
+      lines: text.length,
+      failed: 1,
+      errors: [{ line: text.length, code: 'validation_failed' }],
+    }
+    const made = text.length - 1
+    const imported = () => importInto(from, text.join('\n'), options)
+    expect((await imported()).body).toMatchObject({ ...report, created: made, existing: 0 })
+    expect((await imported()).body).toMatchObject({ ...report, created: 0, existing: made })
+    const all = await exported(from, options)
+    expect(all).toHaveLength(made)
+    expect(all[0]).toMatchObject(PEOPLE[0] ?? {})
+    expect((await importInto(to, lines(...all), options)).body).toMatchObject({ created: made })
+    const fieldsOf = ({ _created_at, _updated_at, ...fields }: Record<string, unknown>) => fields
+    expect((await exported(to, options)).map(fieldsOf)).toEqual(all.map(fieldsOf))
+    expect(await exported(from, { ...options, query: '?n=gte.510' })).toHaveLength(10)
+  })
 })
 
 describe.each(STORES)('a collection declared for the document store in %s', (store) => {

@@ -83,7 +83,8 @@ class Explaining implements Batches {
   async batch(mandate: Mandate, statements: readonly Sql[]) {
     for (const statement of statements.filter(({ text }) => text.includes('tenon_data'))) {
       const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
-      const [{ Plan }] = Object(row)['QUERY PLAN'] as [{ Plan: Node }]
+      const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
+      const [{ Plan }] = explained
       this.plans.push(Plan)
     }
     return parts.database.batch(mandate, statements)

@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { listRows } from './list.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -59,16 +59,31 @@ export const postgresStore: Store = {
       return writes.map((_, index) => (index === before ? outcome : undefined))
     }
   },
+
+  add: async (scope, collection, creates) => {
+    try {
+      const purpose = purposeOf(collection, true)
+      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
+      return { made: made.length }
+    } catch (error) {
+      const outcome = takenOf(error, collection)
+      if (outcome === undefined) throw error
+      return outcome
+    }
+  },
 }
 
 function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
-  const constraint = violated(error)
   const { collection, change } = step?.writes[0] ?? {}
-  const { declared } = collection ?? {}
-  if (change?.verb === 'create' && constraint?.endsWith('_pkey'))
+  if (change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
+  return collection && takenOf(error, collection)
+}
+
+function takenOf(error: unknown, { declared }: Write['collection']) {
+  const constraint = violated(error)
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }
@@ -95,8 +110,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const anonReads = collection.declared?.anon.read !== false
-  const purpose = { collection: collection.name, anonReads, oneOfMany }
+  const purpose = purposeOf(collection, oneOfMany)
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
@@ -112,6 +126,11 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   }
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
+
+const purposeOf = ({ name, declared }: Write['collection'], oneOfMany: boolean): Purpose => ({
+  ...{ collection: name, oneOfMany },
+  anonReads: declared?.anon.read !== false,
+})
 
 /** The document as it was sent: who may not read is shown nothing else. */
 function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {

@@ -2,10 +2,9 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, type Sql, sql } from '../../../platform/pg/sql.ts'
-import type { Change } from '../store.ts'
+import type { Change, Create } from '../store.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
-type Create = Extract<Change, { verb: 'create' }>
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** What the statements are for, besides the table. */
