@@ -5,6 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { Index } from '../schemas/indexes.ts'
 import { after } from './fields.ts'
 import type { Filter } from './grammar/filter.ts'
 import { refusalOf, stale } from './refusals.ts'
@@ -149,8 +150,8 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
 function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
-  const same = ({ unique, fields }: { unique: boolean; fields: readonly string[] }) =>
-    unique && fields.length === on.length && fields.every((field) => on.includes(field))
+  const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
+    unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
   if (declared?.indexes.some(same) !== true) {
     const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
     throw new Problem('upsert_not_unique', { detail })
