@@ -1,5 +1,6 @@
 /** A soak: a million small lines in and out again, and what the API process has in memory meanwhile. */
 
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -50,13 +51,10 @@ function* linesTo(count: number): Generator<string> {
 async function send(room: Room, name: string, lines: Iterable<string>): Promise<void> {
   const headers = { apikey: room.apikey, 'content-type': 'application/x-ndjson', 'idempotency-key': name }
   const sent = request(`${room.url}/v1/collections/${name}/import`, { method: 'POST', headers })
-  const reply = new Promise<string>((resolve, reject) => {
-    sent.on('error', reject)
-    sent.on('response', async (response) => {
-      let text = ''
-      for await (const chunk of response.setEncoding('utf8')) text += chunk
-      resolve(text)
-    })
+  const reply = once(sent, 'response').then(async ([response]) => {
+    let text = ''
+    for await (const chunk of response.setEncoding('utf8')) text += chunk
+    return text
   })
   await pipeline(Readable.from(lines), sent)
   const report = JSON.parse(await reply) as { lines?: number; created: number; existing: number }
