@@ -144,6 +144,8 @@ export const LIMITS = {
   matchedCharsMax: 1_000,
   /** Of the process's one thread, for a document that is watched. */
   validationMs: 200,
+  /** Of the same thread, for a loop over many documents before others have their turn. */
+  turnMs: 10,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */

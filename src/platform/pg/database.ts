@@ -166,7 +166,7 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
     const [, ...rows] = await batch.done
     return rows
   } catch (error) {
-    throw translate(error)
+    throw translate(error, mandate.mask)
   }
 }
 
@@ -193,11 +193,11 @@ const REFUSALS = [
 ] as const
 
 /** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
-function translate(error: unknown): Problem | DatabaseError {
+function translate(error: unknown, mask?: Mask): Problem | DatabaseError {
   if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
-  if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
+  if (code === QUOTA_EXCEEDED) return quotaExceeded(error, mask)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
@@ -206,8 +206,16 @@ function translate(error: unknown): Problem | DatabaseError {
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-function quotaExceeded(error: DatabaseError): Problem {
+function quotaExceeded(error: DatabaseError, mask: Mask | undefined): Problem {
   const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
+  const { quota } = members
+  // How much the workspace has, in collections that it may not read as well, is no affair of an anon key.
+  if (mask === 'tenon_anon')
+    return new Problem('quota_exceeded', {
+      detail: `The quota ${quota} is used up.`,
+      members: { quota },
+      cause: error,
+    })
   const detail = `The quota ${members.quota} is ${members.limit}, and ${members.used} are in use.`
   return new Problem('quota_exceeded', { detail, members, cause: error })
 }

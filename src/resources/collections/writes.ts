@@ -5,6 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { refusal } from '../../platform/pg/database.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { inTurns } from '../../platform/turns.ts'
 import type { Index } from '../schemas/indexes.ts'
 import { after } from './fields.ts'
 import type { Filter } from './grammar/filter.ts'
@@ -69,8 +70,8 @@ interface Task extends Where {
 /** @returns undefined where somebody else was first and all is to be planned again */
 async function attemptAll(scope: WorkspaceScope, tasks: readonly Task[]): Promise<Done[] | undefined> {
   const planned = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
-    ? tasks.map((task, index) => inPlace(index, tasks, () => planAlone(task.collection, task.wish, task.id)))
-    : planAll(tasks, await currentOf(scope, tasks))
+    ? await planEach(tasks, (task) => planAlone(task.collection, task.wish, task.id))
+    : await planAll(tasks, await currentOf(scope, tasks))
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
@@ -164,17 +165,33 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
 }
 
 /** Each on what the ones before it will have left. */
-function planAll(tasks: readonly Task[], currents: readonly (Current | undefined)[]): Planned[] {
+function planAll(tasks: readonly Task[], currents: readonly (Current | undefined)[]): Promise<Planned[]> {
   const left = new Map<string, Left>()
-  return tasks.map((task, index) =>
-    inPlace(index, tasks, () => {
-      const current = lastOf(left, task, currents[index])
-      const planned = planOn(task.collection, task.wish, current, task.id)
-      const { id } = planned.change
-      left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
-      return planned
-    }),
-  )
+  return planEach(tasks, (task, index) => {
+    const current = lastOf(left, task, currents[index])
+    const planned = planOn(task.collection, task.wish, current, task.id)
+    const { id } = planned.change
+    left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
+    return planned
+  })
+}
+
+/** A schema may make each of them costly: hundreds at once would keep everybody waiting. */
+async function planEach(
+  tasks: readonly Task[],
+  plan: (task: Task, index: number) => Planned,
+): Promise<Planned[]> {
+  const turn = inTurns()
+  const planned: Planned[] = []
+  for (const [index, task] of tasks.entries()) {
+    await turn()
+    try {
+      planned.push(plan(task, index))
+    } catch (error) {
+      throw located(error, index, tasks)
+    }
+  }
+  return planned
 }
 
 /** A document as an earlier task leaves it; undefined where that deletes it. */
@@ -227,14 +244,6 @@ async function reasonOf(
   if (!('current' in refused) || tooLarge(refused)) return refusalOf(refused)
   const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
   return now === undefined ? refusalOf({ missing: true }) : stale(now.version)
-}
-
-function inPlace<T>(index: number, tasks: readonly Task[], work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    throw located(error, index, tasks)
-  }
 }
 
 /** Of several, which one it is about. */

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { inTurns } from '../../platform/turns.ts'
 import type { Filter, OrderKey } from '../collections/grammar/filter.ts'
 import { mongoStore } from '../collections/mongo/store.ts'
 import { postgresStore } from '../collections/postgres/store.ts'
@@ -90,16 +91,20 @@ export class Examination {
     do {
       const after = last === undefined ? {} : { after: [last] }
       const { rows: page } = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
-      for (const stored of page) this.#examine(stored)
+      await this.#examine(page)
       last = page.length < limit ? undefined : page.at(-1)?.id
-      if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
     } while (last !== undefined && this.#offending.length < LIMITS.faultsShownMax)
   }
 
-  #examine({ id, fields }: Stored): void {
-    this.#seen += 1
-    const [fault] = this.#faults(fields)
-    if (fault !== undefined) this.#offending.push({ id, pointer: fault.pointer, detail: fault.detail })
+  async #examine(page: readonly Stored[]): Promise<void> {
+    const turn = inTurns()
+    for (const { id, fields } of page) {
+      if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
+      await turn()
+      this.#seen += 1
+      const [fault] = this.#faults(fields)
+      if (fault !== undefined) this.#offending.push({ id, pointer: fault.pointer, detail: fault.detail })
+    }
   }
 
   #faults(fields: object): Pick<Fault, 'pointer' | 'detail'>[] {

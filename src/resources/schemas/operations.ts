@@ -37,7 +37,7 @@ export const createSchema = onStructure({
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
     const { hasDocumentStore } = scope
-    const { schema, columns, indexes } = declare({
+    const { schema, columns, indexes } = await declare({
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: asked, unique, hasDocumentStore },
     })
