@@ -126,7 +126,9 @@ test('a declaration that changes makes no table of another shape than ours, and 
     `id = 'sch_x'`,
     `store = 'document'`,
   ])
-    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(/permission denied|generated column|only be updated to DEFAULT/)
+    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(
+      /permission denied|generated column|only be updated to DEFAULT/,
+    )
   expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`mode = 'off'`))).toEqual([])
   for (const mask of ['tenon_service', 'tenon_anon', 'none'])
     await expect(masked(mask, own, set(`mode = 'off'`))).rejects.toThrow(/permission denied/)
