@@ -182,12 +182,10 @@ function settings(mandate: Mandate): Sql {
     set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
 }
 
-/** 55P03 is a lock that somebody else holds for long, 54000 a text too long for the index of its column;
- * 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
+/** 55P03 is a lock that somebody else holds for long, 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
 const REFUSALS = [
   [/^57014$/, 'query_timeout'],
   [/^55P03$/, 'overloaded'],
-  [/^54000$/, 'value_invalid'],
   [/^42501$/, 'forbidden'],
   [/^22/, 'value_invalid'],
 ] as const
@@ -198,10 +196,21 @@ function translate(error: unknown): Problem | DatabaseError {
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
+  if (code === TOO_LONG) return tooLongForIndex(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
 }
+
+/** What an index of PostgreSQL says of a row that it has no room for. */
+export const TOO_LONG = '54000'
+
+export const tooLongForIndex = (cause: unknown) =>
+  new Problem('value_invalid', {
+    detail: 'A text of an indexed field is longer than an index takes, which is about 2,600 bytes.',
+    hint: 'Store a shorter text, or take the index away from the declaration of the collection.',
+    cause,
+  })
 
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'

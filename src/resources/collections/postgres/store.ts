@@ -54,8 +54,12 @@ export const postgresStore: Store = {
     } catch (error) {
       const at = failedStatement(error) ?? 0
       const outcome = outcomeOfError(error, steps[at])
-      if (outcome === undefined) throw error
       const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+      // Of several that are one statement, nobody says which it was.
+      const named =
+        writes.length > 1 && steps[at]?.writes.length === 1 && failedStatement(error) !== undefined
+      if (outcome === undefined)
+        throw error instanceof Problem && named ? error.with({ op_index: before }) : error
       return writes.map((_, index) => (index === before ? outcome : undefined))
     }
   },
