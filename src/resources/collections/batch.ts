@@ -8,6 +8,7 @@ import { type InputError, Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { CollectionName, Fields } from './fields.ts'
+import { Turns } from './turns.ts'
 import type { Wish } from './wishes.ts'
 import { type Asked, type Done, write, writeAll } from './writes.ts'
 
@@ -123,9 +124,10 @@ async function oneByOne(
   asked: readonly Asked[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
+  const turns = new Turns()
   for (const [index, { collection, wish }] of asked.entries()) {
     const op = ops[index]
-    const result = await write(scope, collection, wish).then(
+    const result = await write(scope, collection, wish, turns).then(
       (done) => resultOf(op, done),
       (error) => failed(op, error),
     )

@@ -1,0 +1,44 @@
+/** How one request uses the thread that serves everybody: in short turns, and not without end. */
+
+import { setImmediate } from 'node:timers/promises'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+
+export class Turns {
+  readonly #mostMs: number
+  #spentMs = 0
+  #turnMs = 0
+
+  /** @param mostMs of the processor, for all of it */
+  constructor(mostMs: number = LIMITS.planningMs) {
+    this.#mostMs = mostMs
+  }
+
+  /** @throws Problem `validation_too_costly` where what was done before took too long; and as `work` does */
+  take<T>(work: () => T): T {
+    if (this.#spentMs > this.#mostMs) throw tooCostly(this.#mostMs)
+    // Of the processor: time that others had of it is not the caller's fault.
+    const before = process.cpuUsage()
+    try {
+      return work()
+    } finally {
+      const { user, system } = process.cpuUsage(before)
+      const ms = (user + system) / 1_000
+      this.#spentMs += ms
+      this.#turnMs += ms
+    }
+  }
+
+  /** Lets others go first, where this one has held the thread for a while. */
+  async rest(): Promise<void> {
+    if (this.#turnMs < LIMITS.turnMs) return
+    this.#turnMs = 0
+    await setImmediate()
+  }
+}
+
+const tooCostly = (mostMs: number) =>
+  new Problem('validation_too_costly', {
+    detail: `The documents before this one took more than ${mostMs / 1_000} s of the processor.`,
+    hint: 'Send fewer documents at a time, or simplify patterns and alternatives of the schema.',
+  })
