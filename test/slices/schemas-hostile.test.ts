@@ -223,3 +223,19 @@ test('a text that is too long for its index is refused as that, in whichever pla
   expect([batch.status, batch.body.code, batch.body.op_index]).toEqual([400, 'value_invalid', 1])
   expect((await call('GET', at(body.collection), { as: room.service })).body.data).toEqual([])
 })
+
+test('changes of a declaration that are examined at the same time come one after the other', async () => {
+  const { body } = await declare({ schema: { properties: { n: { type: 'integer' } } } })
+  const ops = Array.from({ length: 500 }, (_, n) => ({ op: 'create', data: { n } }))
+  const fill = () =>
+    call('POST', `/v1/collections/${body.collection}/batch`, { as: room.service, body: { ops } })
+  for (let n = 0; n < 6; n++) expect((await fill()).status).toBe(200)
+  const narrower = (minimum: number) => {
+    const schema = { properties: { n: { type: 'integer', minimum } } }
+    return call('PUT', `/v1/schemas/${body.id}`, { as: room.operator, body: { schema } })
+  }
+  const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => narrower(n - 12)))
+  expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200))
+  const { revision } = (await call('GET', `/v1/schemas/${body.id}`, { as: room.operator })).body
+  expect(revision).toBe(Math.max(...replies.map((reply) => reply.body.revision)))
+}, 30_000)

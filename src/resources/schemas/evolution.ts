@@ -71,10 +71,10 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
   const { row, ref, made, asked } = attempt
   const examination = new Examination(row.collection, toDeclaration(row), made.prepared)
   const mode = asked.mode ?? row.mode
-  const mark = needsExamination(row, made, mode)
-    ? await beforehand(scope.inside(ref), examination)
-    : undefined
   try {
+    const mark = needsExamination(row, made, mode)
+      ? await beforehand(scope.inside(ref), examination)
+      : undefined
     return await scope.transaction(ref, async (held) => {
       // The row before the table, as whoever withdraws a declaration takes them.
       const own = await held.row(
