@@ -5,6 +5,7 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { forgetPeak, peakMb, residentMb } from '../test/support/resident.ts'
 import { startPlatform } from '../test/support/start.ts'
@@ -52,10 +53,8 @@ async function send(room: Room, name: string, lines: Iterable<string>): Promise<
   const sent = request(`${room.url}/v1/collections/${name}/import`, { method: 'POST', headers })
   const reply = new Promise<string>((resolve, reject) => {
     sent.on('error', reject)
-    sent.on('response', async (response) => {
-      let text = ''
-      for await (const chunk of response.setEncoding('utf8')) text += chunk
-      resolve(text)
+    sent.on('response', (response) => {
+      text(response).then(resolve, reject)
     })
   })
   await pipeline(Readable.from(lines), sent)

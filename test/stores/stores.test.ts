@@ -248,8 +248,49 @@ describe.each(STORES)('a collection declared for the document store in %s', (sto
   })
 })
 
+describe.each(STORES)('collections in %s', (store) => {
+  test('are listed, declared or not', async () => {
+    const of = await aRoom(platforms[store])
+    const call = (method: string, path: string, body?: unknown) =>
+      callAt(method, path, { as: of.service, body, at: platforms[store] })
+    for (const name of ['b', 'Z', 'a', 'b']) await call('POST', at(name), { n: 1 })
+    const body = { workspace_id: of.workspaceId, collection: 'c', store: 'document', schema: {} }
+    await callAt('POST', '/v1/schemas', { as: of.operator, body, at: platforms[store] })
+    await call('POST', at('c'), { n: 1 })
+    const first = await call('GET', '/v1/collections?page[size]=3')
+    expect(first.body).toMatchObject({ page: { has_more: true } })
+    const second = await call('GET', `/v1/collections?page[size]=3&page[after]=${first.body.page.next}`)
+    const listed = [...first.body.data, ...second.body.data]
+    expect(listed.map(({ name, declared }) => `${name} ${declared}`)).toEqual([
+      'Z false',
+      'a false',
+      'b false',
+      'c true',
+    ])
+  })
+})
+
 describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
   const call = callOf('MongoDB')
+
+  test('indexes and unique constraints are refused with the reason', async () => {
+    const schema = { properties: { n: { type: 'integer' } } }
+    for (const more of [{ indexes: [{ fields: ['n'] }] }, { unique: [['n']] }]) {
+      const body = {
+        workspace_id: room.workspaceId,
+        collection: unique('c'),
+        store: 'document',
+        schema,
+        ...more,
+      }
+      const { status, body: problem } = await call('POST', '/v1/schemas', {
+        as: await operator(platforms.MongoDB),
+        body,
+      })
+      expect([status, problem.code]).toEqual([400, 'not_supported'])
+      expect(problem.detail).toContain('MongoDB')
+    }
+  })
 
   test('each document is stamped with its tenant and workspace, and PostgreSQL has none of them', async () => {
     const collection = unique('stamped')

@@ -50,8 +50,11 @@ test('what a workspace has is counted for its own admins alone, and their settin
     const text = `select tenon.quota_count($1, $2, 'documents')::int as n,
       current_setting('tenon.tenant') = $3 and current_setting('tenon.workspace') = $4 as same`
     const values = [of.tenantId, of.workspaceId, by.tenantId, by.workspaceId]
-    const { rows } = await client.query(text, values).finally(() => client.end())
-    return rows
+    try {
+      return (await client.query(text, values)).rows
+    } finally {
+      await client.end()
+    }
   }
   const ofTenant = { ...own, workspaceId: '' }
   const nobody = { ...own, tenantId: '', workspaceId: '' }

@@ -167,7 +167,12 @@ export class DocumentsHandle {
   names(after: string): Promise<string[]> {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const own = { tenant, workspace, collection: { $gt: after } }
-    return this.#ask((documents) => documents.distinct('collection', own, { maxTimeMS: this.#timeoutMs }))
+    // Not `distinct`: FerretDB takes no time limit for it.
+    const stages = [{ $match: own }, { $sort: { collection: 1 } }, { $group: { _id: '$collection' } }]
+    return this.#ask(async (documents) => {
+      const found = documents.aggregate<{ _id: string }>(stages, { maxTimeMS: this.#timeoutMs })
+      return (await found.toArray()).map(({ _id }) => _id)
+    })
   }
 
   get(collection: string, id: string): Promise<MongoDocument | undefined> {

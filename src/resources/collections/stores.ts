@@ -1,7 +1,7 @@
 /** Which store a collection is in, what is known of it, and what the caller may do there. */
 
 import { Problem } from '../../core/problem.ts'
-import { refusal } from '../../platform/pg/database.ts'
+import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import {
   type AnonAccess,

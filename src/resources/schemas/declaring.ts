@@ -1,7 +1,7 @@
 /** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
-import { inTurns } from '../../platform/turns.ts'
+import { Turns } from '../../platform/turns.ts'
 import { checkFields } from '../collections/bounds.ts'
 import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
@@ -50,11 +50,11 @@ export async function declare(asking: Asking, before?: Before): Promise<Made> {
 async function checkDefaults(schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
-  const turn = inTurns()
+  const turns = new Turns()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
-    await turn()
     const judged = prepare({ properties: { value: property }, $defs })
-    const [fault] = faultsOf(judged, { value: property['default'] })
+    const [fault] = turns.take(() => faultsOf(judged, { value: property['default'] }))
+    await turns.rest()
     if (fault === undefined) continue
     const detail = `does not fit its property: ${fault.detail}`
     errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })

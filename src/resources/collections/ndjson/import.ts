@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { inTurns } from '../../../platform/turns.ts'
+import { Turns } from '../../../platform/turns.ts'
 import { refusalOf } from '../refusals.ts'
 import type { Collection, Create, Store } from '../store.ts'
 import { inCollection, type Right } from '../stores.ts'
@@ -166,20 +166,21 @@ async function planned(
   entries: readonly Entry[],
   stops: boolean,
 ): Promise<{ creates: Create[]; faults: Fault[] }> {
-  const turn = inTurns()
+  const turns = new Turns(Number.POSITIVE_INFINITY)
   const creates: Create[] = []
   const faults: Fault[] = []
   for (const { line, asked } of entries) {
     if (stops && faults.length > 0) break
-    await turn()
     try {
       if (asked instanceof Problem) throw asked
-      const { change } = planAlone(collection, { op: 'create', data: asked.data }, asked.id)
+      const { data } = asked
+      const { change } = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       faults.push({ line, problem: error })
     }
+    await turns.rest()
   }
   return { creates, faults }
 }

@@ -1,7 +1,7 @@
 /** The store of documents in PostgreSQL: every change, and several at once, is one transaction in one round trip. */
 
 import { Problem } from '../../../core/problem.ts'
-import { changeRefused, failedStatement, violated } from '../../../platform/pg/database.ts'
+import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
@@ -85,8 +85,11 @@ async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<
   } catch (error) {
     const at = failedStatement(error) ?? 0
     const outcome = outcomeOfError(error, steps[at], writes.length === 1)
-    if (outcome === undefined) throw error
     const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+    // Of several that are one statement, nobody says which it was.
+    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failedStatement(error) !== undefined
+    if (outcome === undefined)
+      throw error instanceof Problem && named ? error.with({ op_index: before }) : error
     return writes.map((_, index) => (index === before ? outcome : undefined))
   }
 }
