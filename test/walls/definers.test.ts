@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { transaction } from '../support/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
 
-test('of what runs as its owner the masks may call two functions; each says where it looks', async () => {
+test('of what runs as its owner the masks may call three functions; each says where it looks', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
     select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
@@ -17,6 +17,7 @@ test('of what runs as its owner the masks may call two functions; each says wher
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
     },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'watch', roles: ['tenon_operator'] },
   ])
   // Everybody may make temporary things: none of them is found before ours.
   const open = await asSuperuser(`
