@@ -263,6 +263,25 @@ describe.each(KINDS)('change events of a collection that is %s', (kind) => {
     }
   })
 
+  test('a listener that comes back hears what it missed, once and in order', async () => {
+    const path = `/v1/events/subscribe?topic=collections.${kind}.created`
+    const first = await Stream.open(path, world.a.service)
+    await first.next(({ event }) => event === 'ready')
+    const [seen] = await fill(world.a, kind, [{ tag: 'seen' }])
+    const last = await first.next(({ data }) => isOf(data, String(seen)))
+    first.close()
+    const missed = await fill(world.a, kind, [{ tag: 'missed' }, { tag: 'missed' }, { tag: 'missed' }])
+    const again = await Stream.open(path, world.a.service, { 'last-event-id': last.id ?? '' })
+    try {
+      await again.next(({ data }) => isOf(data, missed[2] ?? ''))
+      const texts = again.messages().map(({ data }) => JSON.stringify(data))
+      expect(texts).toHaveLength(3)
+      for (const [at, id] of missed.entries()) expect(texts[at]).toContain(id)
+    } finally {
+      again.close()
+    }
+  })
+
   test('a change of more than 8 KB is heard whole; a refused one is not heard', async () => {
     const topic = `collections.${kind}.created`
     const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)

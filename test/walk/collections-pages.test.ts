@@ -209,6 +209,40 @@ describe('shape of a page', () => {
     expect(reply.headers.get('x-request-id')).toMatch(/\S/)
   })
 
+  test('the next page stands in the Link header too', async () => {
+    const reply = await world.a.service.get(`${DOCUMENTS}?order=n.desc&page[size]=4`)
+    const [, next = ''] = /^<([^>]+)>; rel="next"$/.exec(reply.headers.get('link') ?? '') ?? []
+    expect(tags(reply).join('')).toBe('iedg')
+    const second = await world.a.service.get(next)
+    expect(tags(second).join('')).toBe('hcaj')
+    expect(get(second, 'page/size')).toBe(4)
+  })
+
+  test('an order over mixed types is stable: each document once, whatever the page', async () => {
+    const values = [3, 'b', true, null, [1], { a: 1 }, 1, 'a', false, undefined, 2, 'c']
+    await fill(
+      world.a,
+      'mixed',
+      values.map((v, n) => ({ tag: `m${n}`, v })),
+    )
+    for (const order of ['v.asc', 'v.desc']) {
+      const ask = (query: string) => world.a.service.get(`${documents('mixed')}?order=${order}&${query}`)
+      const whole = tags(await ask(''))
+      expect(new Set(whole).size).toBe(values.length)
+      expect(await walkPages((cursor) => ask(`page[size]=1${onwards(cursor)}`), 1)).toEqual(whole)
+      const numbers = whole.filter((tag) => ['m0', 'm6', 'm10'].includes(String(tag)))
+      const texts = whole.filter((tag) => ['m1', 'm7', 'm11'].includes(String(tag)))
+      const turned = (all: string[]) => (order === 'v.asc' ? all : all.toReversed())
+      expect([numbers, texts]).toEqual([turned(['m6', 'm10', 'm0']), turned(['m7', 'm1', 'm11'])])
+    }
+  })
+
+  test('another method is 405 and the right ones are named', async () => {
+    const reply = await world.a.service.delete(DOCUMENTS)
+    expectProblem(reply, 405)
+    for (const method of ['GET', 'POST']) expect(reply.headers.get('allow')).toContain(method)
+  })
+
   test('an unknown name in select is absent', async () => {
     const reply = await world.a.service.get(`${DOCUMENTS}?tag=eq.a&select=tag,nothing`)
     expect(list(reply)).toEqual([{ id: expect.any(String), tag: 'a' }])

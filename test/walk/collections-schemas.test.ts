@@ -194,6 +194,35 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(reply.text).toContain(id)
   })
 
+  test('enforcing begins only when every document fits', async () => {
+    const body = { store, mode: 'off', schema: object({ n: { type: 'integer' } }) }
+    const made = await declare(world.a, name('strict'), body)
+    const [id] = await fill(world.a, name('strict'), [{ tag: 'odd', n: 'many' }])
+    const reply = await change(str(made, 'id'), { mode: 'enforce' })
+    expectProblem(reply, 409)
+    expect(reply.text).toContain(id)
+    expectStatus(await world.a.service.put(`${documents(name('strict'))}/${id}`, { n: 5 }), 200)
+    expect(await settled(await change(str(made, 'id'), { mode: 'enforce' }))).toBe('succeeded')
+    expectProblem(await post(name('strict'), { tag: 'odd', n: 'many' }), 422)
+    expect(tags(await world.a.service.get(`${documents(name('strict'))}?n=gt.4`))).toEqual(['odd'])
+  })
+
+  test('a collection keeps its store and its name', async () => {
+    const made = await declare(world.a, name('keeps'), { store, schema: object({}) })
+    const other = STORES.find((one) => one !== store)
+    for (const body of [{ store: other }, { collection: 'renamed' }]) {
+      const reply = await change(str(made, 'id'), body)
+      expectProblem(reply, reply.status === 409 ? 409 : 400)
+    }
+  })
+
+  test('of creates at once with the same unique value one is stored', async () => {
+    await declare(world.a, name('race'), { store, schema: object({ email: TEXT }), unique: [['email']] })
+    const replies = await Promise.all(Array.from({ length: 6 }, () => post(name('race'), { email: 'e' })))
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409, 409, 409])
+    expect(list(await world.a.service.get(documents(name('race'))))).toHaveLength(1)
+  })
+
   test('an index is built by an operation while documents are written', async () => {
     const made = await declare(world.a, name('index'), { store, schema: object({ n: { type: 'integer' } }) })
     await fill(world.a, name('index'), [{ tag: 'a', n: 1 }])

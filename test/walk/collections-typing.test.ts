@@ -30,6 +30,7 @@ const NAMES: readonly Row[] = [
   { tag: 'size', 'page[size]': 5, apikey: 'shown' },
   { tag: 'spaced', 'two words': 1, 'with"quote': 1, 'back\\slash': 1 },
   { tag: 'proto', constructor: 1, toString: 2, hasOwnProperty: 3 },
+  { tag: 'big', w: '9007199254740993', z: '1e3' },
   { tag: 'unicode', größe: 1, 'naïve key': 2 },
 ]
 
@@ -167,6 +168,12 @@ describe('names of fields', () => {
     ['constructor=eq.1', ['proto']],
     ['toString=eq.2', ['proto']],
     ['hasOwnProperty=eq.3', ['proto']],
+    // Texts of digits keep every digit.
+    ['w=eq.9007199254740993', ['big']],
+    ['w=eq.9007199254740992', []],
+    ['w=in.(9007199254740993)', ['big']],
+    ['z=eq.1000', []],
+    ['z=eq.1e3', ['big']],
     ['gr%C3%B6%C3%9Fe=eq.1', ['unicode']],
     ['or=("naïve key".eq.2,a.b.eq.1)', ['nested', 'unicode']],
   ])('%s', async (filter, expected) => {
