@@ -169,6 +169,7 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['or=(s.eq.Ada,i.eq.10)', ['ada', 'ten']],
     ['and=(i.gte.2,i.lt.100)', ['low', 'ten']],
     ['not.or=(i.eq.1,i.eq.2)&i=is.not_null', ['ten', 'quotes']],
+    ['not.or=(i.eq.1,i.eq.2)', ['ten', 'quotes']],
     ['not.and=(i.gte.2,i.lt.100)&i=is.not_null', ['ada', 'quotes']],
     ['or=(and(i.gt.1,i.lt.10),s.eq.Ada)', ['ada', 'low']],
     ['or=(not.and(i.gte.2,i.lte.100),s.eq.Zoe)&i=not.is.null', ['ada', 'ten']],

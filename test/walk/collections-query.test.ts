@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { declareKind, documents, fill, KINDS, nullable, type Row, tags } from './declared.ts'
+import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 import { expectApart, expectUnharmed, twoTenants, type World } from './world.ts'
 
 let world: World

@@ -259,6 +259,57 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expectStatus(await post(name('late'), { tag: 'c', email: 'other' }), 201)
   })
 
+  test('documents written while the schema changes are neither refused nor lost', async () => {
+    const made = await declare(world.a, name('busy'), { store, schema: object({ n: { type: 'integer' } }) })
+    const stop = new AbortController()
+    const write = async (): Promise<string[]> => {
+      const ids: string[] = []
+      while (!stop.signal.aborted)
+        ids.push(...(await fill(world.a, name('busy'), [{ tag: 'w', n: ids.length }])))
+      return ids
+    }
+    const writers = [write(), write()]
+    for (const type of ['string', 'integer', 'boolean']) {
+      const schema = object({ n: { type: ['integer', 'null'] }, [`more_${type}`]: { type } })
+      expect(await settled(await change(str(made, 'id'), { schema }))).toBe('succeeded')
+    }
+    stop.abort()
+    const ids = (await Promise.all(writers)).flat()
+    const page = await world.a.service.get(`/v1/collections/${name('busy')}/export?select=id`)
+    const stored = page.text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => str(JSON.parse(line), 'id'))
+    expect(stored.toSorted()).toEqual(ids.toSorted())
+  })
+
+  test('fields may be called what a database calls its own', async () => {
+    const long = 'p'.repeat(70)
+    const fields = [
+      'tenant_id',
+      'workspace_id',
+      'extra',
+      'data',
+      'version',
+      'created_at',
+      'select',
+      'ctid',
+      'xmin',
+    ]
+    const odd = ['we"ird', 'a.b', 'Upper', 'upper', 'größe', 'constructor', `${long}1`, `${long}2`]
+    const row = Object.fromEntries([...fields, ...odd].map((field, at) => [field, `v${at}`]))
+    const schema = object(Object.fromEntries(Object.keys(row).map((field) => [field, TEXT])))
+    await declare(world.a, name('names'), { store, schema })
+    const [id] = await fill(world.a, name('names'), [{ tag: 'odd', ...row }])
+    expect((await world.a.service.get(`${documents(name('names'))}/${id}`)).body).toMatchObject(row)
+    for (const [field, value] of Object.entries(row)) {
+      const quoted = encodeURIComponent(JSON.stringify(field))
+      const query = `${quoted}=eq.${value}&order=${quoted}.desc&select=tag,${quoted}`
+      const found = list(await world.a.service.get(`${documents(name('names'))}?${query}`))
+      expect(found, field).toEqual([{ id, tag: 'odd', [field]: value }])
+    }
+  })
+
   test('a schema is deleted once its collection is empty; the collection is then undeclared', async () => {
     const made = await declare(world.a, name('gone'), { store, schema: object({ n: { type: 'integer' } }) })
     const path = `/v1/schemas/${str(made, 'id')}`
