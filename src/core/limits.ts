@@ -144,6 +144,9 @@ export const LIMITS = {
   matchedCharsMax: 1_000,
   /** Of the process's one thread, for a document that is watched. */
   validationMs: 200,
+  /** Of the processor, for all documents of one request; and how much of that at a time. */
+  planningMs: 2_000,
+  turnMs: 10,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */

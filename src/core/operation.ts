@@ -2,6 +2,7 @@
 
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { excessOf } from './excess.ts'
 import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
@@ -125,15 +126,24 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
   return (input) => {
     compiled ??= Compile(schema)
     if (compiled.Check(input)) return input as Static<I>
-    const errors = errorsOf(compiled, input)
-      .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
-      .flatMap((error) => inputErrors(error, http))
-      .slice(0, LIMITS.faultsShownMax)
+    const excess = excessOf(schema, input).map(({ pointer, detail }) => inputError(pointer, detail, http))
+    const errors = excess.length > 0 ? excess : faultsOf(compiled, input, http)
     throw new Problem('validation_failed', {
       detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
       errors,
     })
   }
+}
+
+function faultsOf<O>(
+  compiled: ReturnType<typeof Compile>,
+  input: unknown,
+  http: HttpBinding<O>,
+): InputError[] {
+  return errorsOf(compiled, input)
+    .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
+    .flatMap((error) => inputErrors(error, http))
+    .slice(0, LIMITS.faultsShownMax)
 }
 
 /** Items that must differ are compared to any depth, which the stack has not. */

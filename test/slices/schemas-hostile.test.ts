@@ -1,5 +1,6 @@
 /** Declared collections under attack: schemas that are refused, texts that stay texts, documents that cost too much. */
 
+import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
 
@@ -82,7 +83,7 @@ describe('a schema that is refused', () => {
       status === 422 ? 'schema_invalid' : 'validation_failed',
     ])
     expect(reply.body.errors.length).toBeGreaterThan(0)
-    expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indexes)/)
+    expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indices)/)
   })
 
   test('because it is deeper than any stack', async () => {
@@ -161,6 +162,31 @@ describe('a document that costs too much', () => {
     expect((await create(body.collection, { b: 1 })).status).toBe(201)
   })
 
+  test('one of many, in a request that gets its share of the processor and no more', async () => {
+    const { body } = await declare({ schema: { properties: { a: { type: 'string', pattern: '^(a|a)*$' } } } })
+    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: `${'a'.repeat(5_000)}!` } }))
+    const reply = await call('POST', `/v1/collections/${body.collection}/batch`, {
+      as: room.service,
+      body: { ops, atomic: false },
+    })
+    const { results } = reply.body
+    expect([reply.status, results.length]).toEqual([200, 60])
+    for (const { error } of results) expect(error.code).toBe('validation_too_costly')
+    expect(results.at(-1).error.detail).toContain('before this one took more than 2 s')
+  })
+
+  test('one of many that a new schema is held against: no more of them than are told', async () => {
+    const { body } = await declare({ mode: 'off' })
+    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: `${'a'.repeat(5_000)}!` } }))
+    const path = `/v1/collections/${body.collection}/batch`
+    expect((await call('POST', path, { as: room.service, body: { ops } })).status).toBe(200)
+    const schema = { properties: { a: { type: 'string', pattern: '^(a|a)*$' } } }
+    const put = { as: room.operator, body: { schema, mode: 'enforce' } }
+    const reply = await call('PUT', `/v1/schemas/${body.id}`, put)
+    expect([reply.status, reply.body.code]).toEqual([409, 'schema_incompatible'])
+    expect([reply.body.examined, reply.body.offending.length]).toEqual([20, 20])
+  }, 60_000)
+
   test('with many items under many alternatives as well', async () => {
     const items = { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) }
     const { body } = await declare({ schema: { properties: { a: { type: 'array', items } } } })
@@ -178,3 +204,38 @@ describe('a document that costs too much', () => {
     )
   })
 })
+
+test('a text that is too long for its index is refused as that, in whichever place of a batch', async () => {
+  const { body } = await declare({ schema: { properties: { a: { type: 'string' } } }, unique: [['a']] })
+  // What repeats itself is compressed before it is measured.
+  const text = Array.from({ length: 300 }, () => randomUUID()).join('')
+  const refused = await create(body.collection, { a: text })
+  expect([refused.status, refused.body.code]).toEqual([400, 'value_invalid'])
+  expect(refused.body.detail).toContain('about 2,600 bytes')
+  const ops = [
+    { op: 'create', data: { a: 'short' } },
+    { op: 'create', data: { a: text } },
+  ]
+  const batch = await call('POST', `/v1/collections/${body.collection}/batch`, {
+    as: room.service,
+    body: { ops },
+  })
+  expect([batch.status, batch.body.code, batch.body.op_index]).toEqual([400, 'value_invalid', 1])
+  expect((await call('GET', at(body.collection), { as: room.service })).body.data).toEqual([])
+})
+
+test('changes of a declaration that are examined at the same time come one after the other', async () => {
+  const { body } = await declare({ schema: { properties: { n: { type: 'integer' } } } })
+  const ops = Array.from({ length: 500 }, (_, n) => ({ op: 'create', data: { n } }))
+  const fill = () =>
+    call('POST', `/v1/collections/${body.collection}/batch`, { as: room.service, body: { ops } })
+  for (let n = 0; n < 6; n++) expect((await fill()).status).toBe(200)
+  const narrower = (minimum: number) => {
+    const schema = { properties: { n: { type: 'integer', minimum } } }
+    return call('PUT', `/v1/schemas/${body.id}`, { as: room.operator, body: { schema } })
+  }
+  const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => narrower(n - 12)))
+  expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200))
+  const { revision } = (await call('GET', `/v1/schemas/${body.id}`, { as: room.operator })).body
+  expect(revision).toBe(Math.max(...replies.map((reply) => reply.body.revision)))
+}, 30_000)

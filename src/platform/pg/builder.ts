@@ -4,6 +4,7 @@ import { Client, DatabaseError } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { TOO_LONG, tooLongForIndex } from './errors.ts'
 
 /** Where an index is declared: the schema and the index's name there. */
 export interface IndexPlace {
@@ -43,9 +44,7 @@ export class Builder {
         await clear(client, place)
         const code = error instanceof DatabaseError ? error.code : undefined
         if (code === UNIQUE_VIOLATION) return false
-        throw code === TOO_LONG
-          ? new Problem('value_invalid', { detail: TOO_LONG_DETAIL, cause: error })
-          : error
+        throw code === TOO_LONG ? tooLongForIndex(error) : error
       }
     })
   }
@@ -82,9 +81,6 @@ export class Builder {
 }
 
 const UNIQUE_VIOLATION = '23505'
-const TOO_LONG = '54000'
-const TOO_LONG_DETAIL =
-  'A text of an indexed field is longer than an index takes, which is about 2,600 bytes.'
 
 /** Settings of the session. The server ends what it does for a client that is gone, as after a crash of ours. */
 function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {

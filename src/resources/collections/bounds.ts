@@ -13,6 +13,8 @@ interface Fault {
 
 interface Measure {
   keys: number
+  /** Names and indexes that lead to where the walk is. */
+  readonly path: (string | number)[]
   /** PostgreSQL refuses half a pair, MongoDB would store another character. */
   halves: boolean
   readonly faults: Fault[]
@@ -24,20 +26,34 @@ interface Measure {
  *   `validation_failed`; or `body_too_large`
  */
 export function checkFields(fields: Fields): Content {
-  const measure: Measure = { keys: 0, halves: false, faults: [] }
+  const text = textOf(fields)
+  const measure: Measure = { keys: 0, path: [], halves: false, faults: [] }
   for (const name of Object.keys(fields)) note(measure, reserved(name))
-  inspect(fields, '', 1, measure)
+  inspect(fields, 1, measure)
   if (measure.halves) throw new Problem('value_invalid', { detail: 'A text holds half a surrogate pair.' })
   if (measure.keys > LIMITS.documentKeysMax)
     measure.faults.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
   refuse(measure.faults)
-  const text = JSON.stringify(fields)
-  const bytes = Buffer.byteLength(text)
-  if (bytes > LIMITS.documentBytesMax) {
-    const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
-    throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
-  }
   return { fields, text }
+}
+
+/** Written before it is walked, which takes far longer: of a body of megabytes nobody looks at each value. */
+function textOf(fields: Fields): string {
+  const text = written(fields)
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= LIMITS.documentBytesMax) return text
+  const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
+  throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+}
+
+/** What is nested deeper than the stack has no text; the walk, which goes no deeper than it may, says so. */
+function written(fields: Fields): string {
+  try {
+    return JSON.stringify(fields)
+  } catch (error) {
+    if (error instanceof RangeError) return ''
+    throw error
+  }
 }
 
 function refuse(faults: readonly Fault[]): void {
@@ -63,43 +79,65 @@ function note(measure: Measure, found: Fault | undefined): void {
 const HALF = /\p{Surrogate}/u
 
 /** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
-function inspect(value: unknown, pointer: string, depth: number, measure: Measure): void {
-  note(measure, faultOf(value, pointer))
+function inspect(value: unknown, depth: number, measure: Measure): void {
+  note(measure, faultOf(value, measure))
   if (typeof value === 'string') measure.halves ||= HALF.test(value)
   if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
   if (depth > LIMITS.documentDepthMax) {
-    note(measure, fault(pointer, `is nested deeper than ${LIMITS.documentDepthMax}`))
+    note(measure, fault(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
+    return
+  }
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) below(item, index, depth, measure)
     return
   }
   for (const [name, member] of Object.entries(value)) {
-    if (!Array.isArray(value)) {
-      measure.keys += 1
-      measure.halves ||= HALF.test(name)
-      note(measure, faultOfName(name, pointer))
-    }
-    inspect(member, `${pointer}/${token(name)}`, depth + 1, measure)
+    measure.keys += 1
+    measure.halves ||= HALF.test(name)
+    note(measure, faultOfName(name, measure))
+    below(member, name, depth, measure)
   }
 }
 
+function below(value: unknown, name: string | number, depth: number, measure: Measure): void {
+  measure.path.push(name)
+  inspect(value, depth + 1, measure)
+  measure.path.pop()
+}
+
 /** Queries name fields: what they could not name is not stored. */
-function faultOfName(name: string, pointer: string): Fault | undefined {
-  if (name === '') return fault(pointer, 'has a name that is empty')
-  if (name.includes('\u0000')) return fault(pointer, 'has a name with a NUL character', 'string_nul')
+function faultOfName(name: string, measure: Measure): Fault | undefined {
+  if (name === '') return fault(pointerOf(measure), 'has a name that is empty')
+  if (name.includes('\u0000'))
+    return fault(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
   // A code unit is at most three bytes: most names need not be counted.
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
-  return fault(`${pointer}/${token(name)}`, `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`)
+  return fault(
+    `${pointerOf(measure)}/${token(name)}`,
+    `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
+  )
 }
 
 /** What of a single value would not read back the same. */
-function faultOf(value: unknown, pointer: string): Fault | undefined {
+function faultOf(value: unknown, measure: Measure): Fault | undefined {
   if (typeof value === 'string')
-    return value.includes('\u0000') ? fault(pointer, 'holds a NUL character', 'string_nul') : undefined
+    return value.includes('\u0000')
+      ? fault(pointerOf(measure), 'holds a NUL character', 'string_nul')
+      : undefined
   if (typeof value !== 'number') return undefined
-  if (!Number.isFinite(value)) return fault(pointer, 'is a number too large to be kept', 'number_unsafe')
+  if (!Number.isFinite(value))
+    return fault(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
-  return fault(pointer, 'is an integer beyond 2^53 and would not read back the same', 'number_unsafe')
+  return fault(
+    pointerOf(measure),
+    'is an integer beyond 2^53 and would not read back the same',
+    'number_unsafe',
+  )
 }
+
+/** Put together where there is a fault: most values have none. */
+const pointerOf = ({ path }: Measure) => path.map((name) => `/${token(String(name))}`).join('')
 
 /** A member's name as a reference token (RFC 6901 §3); a very long one is cut. */
 const token = (name: string) => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')

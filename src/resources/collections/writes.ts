@@ -3,14 +3,16 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import { refusal } from '../../platform/pg/database.ts'
+import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { after } from './fields.ts'
+import { Turns } from '../../platform/turns.ts'
+import type { Index } from '../schemas/indexes.ts'
 import type { Filter } from './grammar/filter.ts'
+import { alone, located, planAll, planner, type Task } from './planning.ts'
 import { refusalOf, stale } from './refusals.ts'
 import type { Collection, Outcome, Store, Stored } from './store.ts'
-import { inCollections, type Right, type Where } from './stores.ts'
-import { type Current, type Planned, planAlone, planOn, RIGHTS, standsAlone, type Wish } from './wishes.ts'
+import { inCollections, type Right } from './stores.ts'
+import { type Planned, RIGHTS, standsAlone, type Wish } from './wishes.ts'
 
 /** A wish, and the collection it is for. */
 export interface Asked {
@@ -32,7 +34,11 @@ export interface Done {
  * Does all that is asked, or nothing of it, in one round trip where nothing has to be read first.
  * @throws Problem of the first wish that cannot be done; where several were asked, `op_index` says which
  */
-export function writeAll(scope: WorkspaceScope, asked: readonly Asked[]): Promise<Done[]> {
+export function writeAll(
+  scope: WorkspaceScope,
+  asked: readonly Asked[],
+  turns = new Turns(),
+): Promise<Done[]> {
   // The same ids at every attempt, and in every attempt of an activity.
   const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))
   const rights = new Map<string, readonly Right[]>()
@@ -45,31 +51,35 @@ export function writeAll(scope: WorkspaceScope, asked: readonly Asked[]): Promis
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const done = await attemptAll(scope, tasks)
+      const done = await attemptAll(scope, tasks, turns)
       if (done !== undefined) return done
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
   })
 }
 
-/** One change of one document. */
-export async function write(scope: WorkspaceScope, collection: string, wish: Wish): Promise<Done> {
-  const [done] = await writeAll(scope, [{ collection, wish }])
+/** One change of one document. @param turns those of the request, where it asks for more than this */
+export async function write(
+  scope: WorkspaceScope,
+  collection: string,
+  wish: Wish,
+  turns?: Turns,
+): Promise<Done> {
+  const [done] = await writeAll(scope, [{ collection, wish }], turns)
   if (done === undefined) throw new TypeError('one wish has one outcome')
   return done
 }
 
-interface Task extends Where {
-  readonly wish: Wish
-  /** Of a document that comes to be. */
-  readonly id: string
-}
-
 /** @returns undefined where somebody else was first and all is to be planned again */
-async function attemptAll(scope: WorkspaceScope, tasks: readonly Task[]): Promise<Done[] | undefined> {
-  const planned = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
-    ? tasks.map((task, index) => inPlace(index, tasks, () => planAlone(task.collection, task.wish, task.id)))
-    : planAll(tasks, await currentOf(scope, tasks))
+async function attemptAll(
+  scope: WorkspaceScope,
+  tasks: readonly Task[],
+  turns: Turns,
+): Promise<Done[] | undefined> {
+  const plan = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
+    ? alone
+    : planner(await currentOf(scope, tasks))
+  const planned = await planAll(tasks, plan, turns)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
@@ -149,8 +159,8 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
 function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
-  const same = ({ unique, fields }: { unique: boolean; fields: readonly string[] }) =>
-    unique && fields.length === on.length && fields.every((field) => on.includes(field))
+  const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
+    unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
   if (declared?.indexes.some(same) !== true) {
     const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
     throw new Problem('upsert_not_unique', { detail })
@@ -160,60 +170,6 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
     if (value !== undefined && value !== null) return [field, value]
     throw new Problem('validation_failed', { detail: `An upsert needs a value in ${field}.` })
   })
-}
-
-/** Each on what the ones before it will have left. */
-function planAll(tasks: readonly Task[], currents: readonly (Current | undefined)[]): Planned[] {
-  const left = new Map<string, Left>()
-  return tasks.map((task, index) =>
-    inPlace(index, tasks, () => {
-      const current = lastOf(left, task, currents[index])
-      const planned = planOn(task.collection, task.wish, current, task.id)
-      const { id } = planned.change
-      left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
-      return planned
-    }),
-  )
-}
-
-/** A document as an earlier task leaves it; undefined where that deletes it. */
-interface Left {
-  readonly collection: Collection
-  readonly current: Current | undefined
-}
-
-const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
-
-function lastOf(left: Map<string, Left>, task: Task, read: Current | undefined): Current | undefined {
-  const { wish, collection } = task
-  if (wish.op === 'create') return undefined
-  if (wish.op === 'upsert' && read === undefined) return newlyMade(left, collection, wish.on, wish.data)
-  const id = 'id' in wish ? wish.id : (read?.id ?? '')
-  const known = left.get(keyIn(collection, id))
-  return known === undefined ? read : known.current
-}
-
-function newlyMade(
-  left: Map<string, Left>,
-  collection: Collection,
-  on: readonly string[],
-  data: Readonly<Record<string, unknown>>,
-): Current | undefined {
-  const made = [...left.values()].find(
-    ({ collection: { name }, current }) =>
-      name === collection.name && on.every((field) => current?.fields[field] === data[field]),
-  )
-  return made?.current
-}
-
-function next({ change }: Planned, current: Current | undefined): Pick<Left, 'current'> {
-  if (change.verb === 'delete') return { current: undefined }
-  const { id, content } = change
-  if (change.verb !== 'update')
-    return { current: { id, fields: content.fields, version: (current?.version ?? 0) + 1 } }
-  const untouched = Object.keys(content.fields).length + change.unset.length === 0
-  const version = (current?.version ?? 0) + (untouched ? 0 : 1)
-  return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
 }
 
 /** A version that the caller named is gone: the one that is there now is told, not the one that was seen. */
@@ -226,18 +182,4 @@ async function reasonOf(
   if (!('current' in refused) || tooLarge(refused)) return refusalOf(refused)
   const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
   return now === undefined ? refusalOf({ missing: true }) : stale(now.version)
-}
-
-function inPlace<T>(index: number, tasks: readonly Task[], work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    throw located(error, index, tasks)
-  }
-}
-
-/** Of several, which one it is about. */
-function located(error: unknown, index: number, tasks: readonly Task[]): unknown {
-  if (!(error instanceof Problem) || tasks.length === 1) return error
-  return error.with({ op_index: index })
 }

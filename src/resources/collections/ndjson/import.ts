@@ -3,6 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
+import { Turns } from '../../../platform/turns.ts'
 import { refusalOf } from '../refusals.ts'
 import type { Collection, Create, Store } from '../store.ts'
 import { inCollection, type Right } from '../stores.ts'
@@ -130,7 +131,7 @@ class Import {
 
   /** Planned anew each time: what the collection is declared as may have changed. */
   async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Tried> {
-    const { creates, faults } = planned(collection, entries, this.#into.stops)
+    const { creates, faults } = await planned(collection, entries, this.#into.stops)
     if (creates.length === 0) return { made: 0, existing: 0, faults }
     try {
       const added = await store.add(this.#scope, collection, creates)
@@ -160,23 +161,26 @@ class Import {
 const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
 /** @param stops whether what comes after the first fault is left out */
-function planned(
+async function planned(
   collection: Collection,
   entries: readonly Entry[],
   stops: boolean,
-): { creates: Create[]; faults: Fault[] } {
+): Promise<{ creates: Create[]; faults: Fault[] }> {
+  const turns = new Turns(Number.POSITIVE_INFINITY)
   const creates: Create[] = []
   const faults: Fault[] = []
   for (const { line, asked } of entries) {
     if (stops && faults.length > 0) break
     try {
       if (asked instanceof Problem) throw asked
-      const { change } = planAlone(collection, { op: 'create', data: asked.data }, asked.id)
+      const { data } = asked
+      const { change } = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       faults.push({ line, problem: error })
     }
+    await turns.rest()
   }
   return { creates, faults }
 }

@@ -1,0 +1,94 @@
+/** From the wishes of one request to its changes, each planned on what the ones before it will leave. */
+
+import { Problem } from '../../core/problem.ts'
+import type { Turns } from '../../platform/turns.ts'
+import { after } from './fields.ts'
+import type { Collection } from './store.ts'
+import type { Where } from './stores.ts'
+import { type Current, type Planned, planAlone, planOn, type Wish } from './wishes.ts'
+
+export interface Task extends Where {
+  readonly wish: Wish
+  /** Of a document that comes to be. */
+  readonly id: string
+}
+
+export type Plan = (task: Task, index: number) => Planned
+
+/** One after the other, with time for others between them. @throws Problem of the first that cannot be planned */
+export async function planAll(tasks: readonly Task[], plan: Plan, turns: Turns): Promise<Planned[]> {
+  const planned: Planned[] = []
+  for (const [index, task] of tasks.entries()) {
+    planned.push(inPlace(index, tasks, () => turns.take(() => plan(task, index))))
+    await turns.rest()
+  }
+  return planned
+}
+
+export const alone: Plan = ({ collection, wish, id }) => planAlone(collection, wish, id)
+
+/** Each on what the ones before it will have left. */
+export function planner(currents: readonly (Current | undefined)[]): Plan {
+  const left = new Map<string, Left>()
+  return (task, index) => {
+    const current = lastOf(left, task, currents[index])
+    const planned = planOn(task.collection, task.wish, current, task.id)
+    const { id } = planned.change
+    left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
+    return planned
+  }
+}
+
+/** A document as an earlier task leaves it; undefined where that deletes it. */
+interface Left {
+  readonly collection: Collection
+  readonly current: Current | undefined
+}
+
+const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
+
+function lastOf(left: Map<string, Left>, task: Task, read: Current | undefined): Current | undefined {
+  const { wish, collection } = task
+  if (wish.op === 'create') return undefined
+  if (wish.op === 'upsert' && read === undefined) return newlyMade(left, collection, wish.on, wish.data)
+  const id = 'id' in wish ? wish.id : (read?.id ?? '')
+  const known = left.get(keyIn(collection, id))
+  return known === undefined ? read : known.current
+}
+
+function newlyMade(
+  left: Map<string, Left>,
+  collection: Collection,
+  on: readonly string[],
+  data: Readonly<Record<string, unknown>>,
+): Current | undefined {
+  const made = [...left.values()].find(
+    ({ collection: { name }, current }) =>
+      name === collection.name && on.every((field) => current?.fields[field] === data[field]),
+  )
+  return made?.current
+}
+
+function next({ change }: Planned, current: Current | undefined): Pick<Left, 'current'> {
+  if (change.verb === 'delete') return { current: undefined }
+  const { id, content } = change
+  if (change.verb !== 'update')
+    return { current: { id, fields: content.fields, version: (current?.version ?? 0) + 1 } }
+  const untouched = Object.keys(content.fields).length + change.unset.length === 0
+  const version = (current?.version ?? 0) + (untouched ? 0 : 1)
+  return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
+}
+
+function inPlace<T>(index: number, tasks: readonly Task[], work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    throw located(error, index, tasks)
+  }
+}
+
+/** Of several, which one it is about. */
+export function located(error: unknown, index: number, tasks: readonly Task[]): unknown {
+  if (!(error instanceof Problem) || tasks.length === 1) return error
+  return error.with({ op_index: index })
+}

@@ -1,0 +1,49 @@
+/** What a body of megabytes costs the one thread that serves everybody: processor time, measured, never much. */
+
+import { expect, test } from 'vitest'
+import type { Problem } from '../../src/core/problem.ts'
+import { batchDocuments } from '../../src/resources/collections/batch.ts'
+import { checkFields } from '../../src/resources/collections/bounds.ts'
+
+/** Of the processor, so that neighbours on the machine do not count. */
+function costOf(work: () => unknown): { ms: number; problem: Problem } {
+  const before = process.cpuUsage()
+  try {
+    work()
+  } catch (error) {
+    const { user, system } = process.cpuUsage(before)
+    return { ms: (user + system) / 1_000, problem: error as Problem }
+  }
+  throw new Error('it should have been refused')
+}
+const list = <T>(length: number, item: (n: number) => T) => Array.from({ length }, (_, n) => item(n))
+const named = (length: number) => Object.fromEntries(list(length, (n) => [`k${n}`, 1]))
+
+test('a list of two million zeros is refused by its size, not by looking at each', () => {
+  const zeros = list(2_000_000, () => 0)
+  const { ms, problem } = costOf(() => checkFields({ zeros }))
+  expect(problem.code).toBe('body_too_large')
+  expect(ms).toBeLessThan(600)
+})
+
+test('what is deeper than the stack is refused for its depth', () => {
+  const deep = list(50_000, () => 0).reduce<object>((inner) => ({ a: inner }), {})
+  const { problem } = costOf(() => checkFields({ deep }))
+  expect(problem.detail).toContain('nested deeper than 32')
+})
+
+test.each([
+  ['a million operations', { ops: list(1_000_000, () => ({})) }, /^ops: must not have more than 500 items/],
+  [
+    '300,000 unknown members',
+    { ops: [{ op: 'create', data: {} }], ...named(300_000) },
+    /k0: is not a known field/,
+  ],
+  ['30 unknown members', { ops: [{ op: 'create', data: {} }], ...named(30) }, /k0: is not a known field/],
+])('%s are refused by name, and soon', (_name, body, detail) => {
+  const input = { name: 'a', ...body }
+  const { ms, problem } = costOf(() => batchDocuments.parse(input))
+  expect([problem.code, problem.errors.length > 0]).toEqual(['validation_failed', true])
+  expect(problem.detail).toMatch(detail)
+  expect(ms).toBeLessThan(600)
+})
