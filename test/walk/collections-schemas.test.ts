@@ -283,6 +283,15 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(stored.toSorted()).toEqual(ids.toSorted())
   })
 
+  test('changes of a declaration at once are made one after the other', async () => {
+    const made = await declare(world.a, name('both'), { store, schema: object({}) })
+    const changes = [1, 2, 3].map((n) => change(str(made, 'id'), { schema: object({ [`n${n}`]: TEXT }) }))
+    for (const reply of await Promise.all(changes)) {
+      if (reply.status !== 200) expectProblem(reply, 409)
+    }
+    expectStatus(await post(name('both'), { tag: 'x' }), 201)
+  })
+
   test('fields may be called what a database calls its own', async () => {
     const long = 'p'.repeat(70)
     const fields = [
