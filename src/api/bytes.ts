@@ -10,7 +10,6 @@ import { Problem } from '../core/problem.ts'
 export function takeBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.addHook('onResponse', async (request) => drain(request))
 }
 
 /** The body, unread. */
@@ -30,7 +29,7 @@ async function* chunksOf(raw: FastifyRequest['raw']): AsyncGenerator<Uint8Array>
 }
 
 /** What a refused sender still sends is read, so that it comes to read our answer; but not for long. */
-function drain({ raw }: FastifyRequest): void {
+export function drain({ raw }: FastifyRequest): void {
   if (raw.complete || raw.destroyed) return
   const timer = setTimeout(() => raw.socket.destroy(), LIMITS.drainMs)
   raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
