@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { Problem } from '../../src/core/problem.ts'
+import { commas, sql } from '../../src/platform/pg/sql.ts'
 import { batchDocuments } from '../../src/resources/collections/batch.ts'
 import { checkFields } from '../../src/resources/collections/bounds.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
@@ -64,4 +65,14 @@ test('a filter with as much as it may have is read', () => {
   const values = list(500, (n) => `value ${n}`)
   const filter = { $and: list(50, (n) => ({ [`f${n}`]: { not: { in: values } } })) }
   expect(readBodyFilter(filter)).toMatchObject({ kind: 'all' })
+})
+
+test('a statement of 200 columns is put together in a fraction of a millisecond', () => {
+  const columns = list(200, (n) => sql`${n}::text`)
+  const before = process.cpuUsage()
+  for (let n = 0; n < 1_000; n++) commas(columns)
+  const { user, system } = process.cpuUsage(before)
+  expect((user + system) / 1_000).toBeLessThan(250)
+  expect(commas(columns.slice(0, 3)).text).toBe('$1::text, $2::text, $3::text')
+  expect(commas([]).text).toBe('')
 })
