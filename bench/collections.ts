@@ -9,6 +9,7 @@ import { type Started, startPlatform } from '../test/support/start.ts'
 import { type Contender, LANES, limit, ourPage, ours, postgrest } from './collections/contenders.ts'
 import { DOCUMENTS, loadDocuments, type Place } from './collections/documents.ts'
 import { startPostgrest } from './collections/postgrest.ts'
+import { usedUs } from './cpu.ts'
 import { sender } from './http.ts'
 import { contest, interleaved, print, type Rates } from './measure.ts'
 
@@ -26,7 +27,7 @@ export async function collections(): Promise<void> {
     process.stdout.write(`${DOCUMENTS} documents in each of ${places.length} tenants\n`)
     await pages(places)
     const contenders = await contendersOf(started, dir, places)
-    for (const kind of KINDS) await compare(kind, contenders)
+    for (const kind of KINDS) await compare(kind, contenders, started)
   } finally {
     await started.stop()
     await rm(dir, { recursive: true, force: true })
@@ -78,21 +79,36 @@ async function startLimit({ stack, running }: Started, dir: string): Promise<str
   return url
 }
 
-async function compare(kind: Kind, contenders: Readonly<Record<string, Contender>>): Promise<void> {
+/** Under which name the supervisor has the server of each; the database's time is added. */
+const SERVERS: Readonly<Record<string, string>> = { limit: 'limit', Tenon: 'api', PostgREST: 'postgrest' }
+
+async function compare(
+  kind: Kind,
+  contenders: Readonly<Record<string, Contender>>,
+  { stack: { supervisor } }: Started,
+): Promise<void> {
+  const used = (name: string) =>
+    usedUs(supervisor.pid(SERVERS[name] ?? '')) + usedUs(supervisor.pid('postgres'))
   const works = Object.fromEntries(Object.entries(contenders).map(([name, one]) => [name, one[kind]]))
-  const rates = await contest(TURN, works)
-  print(`\n${kind}, ${LANES} at once`, 'per s', 'p50 ms', 'p99 ms', '× limit', '× PostgREST', 'p99 ×')
-  for (const [name, { perS, p50Ms, p99Ms }] of Object.entries(rates)) {
-    print(
-      name,
-      perS,
-      p50Ms,
-      p99Ms,
-      perS / (rates['limit']?.perS ?? 0),
-      ...against(rates['PostgREST'], perS, p99Ms),
-    )
+  const rates = await contest({ ...TURN, usedUs: used }, works)
+  print(
+    `\n${kind}, ${LANES} at once`,
+    'per s',
+    'p99 ms',
+    'cpu µs',
+    '× limit',
+    'cpu ×',
+    '× PostgREST',
+    'cpu ×',
+    'p99 ×',
+  )
+  const { limit: bound, PostgREST: peer } = rates
+  for (const [name, of] of Object.entries(rates)) {
+    const { perS, p99Ms, cpuUs } = of
+    print(name, perS, p99Ms, cpuUs, ...against(of, bound).slice(0, 2), ...against(of, peer))
   }
 }
 
-const against = (peer: Rates | undefined, perS: number, p99Ms: number) =>
-  peer === undefined ? [] : [perS / peer.perS, p99Ms / peer.p99Ms]
+/** Rate, processor's time and p99 as multiples of another's; nothing where there is no other. */
+const against = ({ perS, p99Ms, cpuUs }: Rates, other: Rates | undefined): number[] =>
+  other === undefined ? [] : [perS / other.perS, cpuUs / other.cpuUs, p99Ms / other.p99Ms]

@@ -2,6 +2,7 @@
 
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
+import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
@@ -10,6 +11,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   surface,
   changes,
   collections,
+  ndjson,
 }
 
 const name = process.argv[2] ?? ''

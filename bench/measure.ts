@@ -33,19 +33,36 @@ export async function throughput(lanes: number, ms: number, work: () => Promise<
 export interface Rates extends Figures {
   /** The median of the rounds. */
   readonly perS: number
+  /** Of the processor's time, each; 0 where nobody tells. */
+  readonly cpuUs: number
 }
 
-/** As {@link throughput}, several works turn by turn, `rounds` times each after one round of warm-up. */
+interface Contest<Name> {
+  readonly rounds: number
+  readonly lanes: number
+  readonly ms: number
+  /** The processor's time that the work's servers have used until now. */
+  readonly usedUs?: (name: Name) => number
+}
+
+/** Before it is measured, each is asked so often: a program that was started just now is slow at first. */
+const WARM_UP = 2_000
+
+/** As {@link throughput}, several works turn by turn, `rounds` times each, after a warm-up. */
 export async function contest<Name extends string>(
-  { rounds, lanes, ms }: { rounds: number; lanes: number; ms: number },
+  { rounds, lanes, ms, usedUs = () => 0 }: Contest<Name>,
   works: Readonly<Record<Name, () => Promise<unknown>>>,
 ): Promise<Record<Name, Rates>> {
   const names = Object.keys(works) as Name[]
-  const turns = new Map<Name, Crowd[]>(names.map((name) => [name, []]))
-  for (let round = -1; round < rounds; round++) {
+  const turns = new Map<Name, Turn[]>(names.map((name) => [name, []]))
+  for (const name of names) {
+    for (let done = 0; done < WARM_UP; ) done += (await crowd(lanes, ms, works[name])).times.length
+  }
+  for (let round = 0; round < rounds; round++) {
     for (const name of names) {
+      const before = usedUs(name)
       const turn = await crowd(lanes, ms, works[name])
-      if (round >= 0) turns.get(name)?.push(turn)
+      turns.get(name)?.push({ ...turn, usedUs: usedUs(name) - before })
     }
   }
   return Object.fromEntries(names.map((name) => [name, ratesOf(turns.get(name) ?? [])])) as Record<
@@ -57,6 +74,10 @@ export async function contest<Name extends string>(
 interface Crowd {
   readonly perS: number
   readonly times: readonly number[]
+}
+
+interface Turn extends Crowd {
+  readonly usedUs: number
 }
 
 async function crowd(lanes: number, ms: number, work: () => Promise<unknown>): Promise<Crowd> {
@@ -74,9 +95,11 @@ async function crowd(lanes: number, ms: number, work: () => Promise<unknown>): P
   return { perS: (times.length * 1_000) / (performance.now() - startedMs), times }
 }
 
-function ratesOf(turns: readonly Crowd[]): Rates {
+function ratesOf(turns: readonly Turn[]): Rates {
+  const times = turns.flatMap((turn) => turn.times)
+  const usedUs = turns.reduce((sum, turn) => sum + turn.usedUs, 0)
   const rates = turns.map(({ perS }) => perS).sort((a, b) => a - b)
-  return { perS: rates[rates.length >> 1] ?? 0, ...figuresOf(turns.flatMap(({ times }) => times)) }
+  return { perS: rates[rates.length >> 1] ?? 0, cpuUs: usedUs / times.length, ...figuresOf(times) }
 }
 
 function figuresOf(times: readonly number[]): Figures {

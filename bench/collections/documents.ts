@@ -70,8 +70,10 @@ export async function loadDocuments(running: Running): Promise<Place[]> {
 /** Straight into PostgreSQL, as its superuser: what is measured comes later. */
 async function load(running: Running, pool: Pool): Promise<Place> {
   const room = await aRoom(running)
-  const body = { workspace_id: room.workspaceId, collection: COLLECTION, store: 'relational', schema: SCHEMA }
-  const { id: schemaId } = await room.admin.post<{ id: string }>('/v1/schemas', body)
+  const { id: schemaId } = await room.admin.post<{ id: string }>('/v1/schemas', {
+    ...{ workspace_id: room.workspaceId, collection: COLLECTION, store: 'relational', schema: SCHEMA },
+    indexes: [{ fields: ['status', 'score'] }],
+  })
   const columnOf = await columnsOf(pool, schemaId)
   const columns = Object.keys(PROPERTIES).map(columnOf).join(', ')
   const table = `tenon_data.${schemaId}`
@@ -80,8 +82,6 @@ async function load(running: Running, pool: Pool): Promise<Place> {
       select $1, $2, uuidv7(), ${VALUES} from generate_series(1, ${DOCUMENTS}) n`,
     [room.tenantId, room.workspaceId],
   )
-  const indexed = ['status', 'score'].map(columnOf).join(', ')
-  await pool.query(`create index on ${table} (tenant_id, workspace_id, ${indexed}, id)`)
   await pool.query(`vacuum analyze ${table}`)
   for (const name of TABLES) {
     await pool.query(`insert into bench.${name} (${OURS}, ${Object.keys(PROPERTIES).join(', ')})

@@ -9,8 +9,7 @@ import Fastify, {
   type HTTPMethods,
   LogController,
 } from 'fastify'
-import { v7 } from 'uuid'
-import { typeId } from '../core/ids.ts'
+import { typeId, unorderedUuid } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
@@ -18,7 +17,7 @@ import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { routePath } from './bind.ts'
-import { drain, takeBytes } from './bytes.ts'
+import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
@@ -169,7 +168,9 @@ async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity'
 /** A caller's id is kept where it is short and harmless; it stands in every log line. */
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers['x-request-id']
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : typeId('req', v7())
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given)
+    ? given
+    : typeId('req', unorderedUuid())
 }
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -203,11 +204,11 @@ function logLine(request: FastifyRequest, reply: FastifyReply): void {
 
 /** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
 function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
-  if (!socket.writable) return
+  if (!socket.writable || (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isTimed(socket))) return
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
-  const id = typeId('req', v7())
+  const id = typeId('req', unorderedUuid())
   const wire = toWire(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const head = `HTTP/1.1 ${wire.status} ${problem.row.title}\r\ncontent-type: ${PROBLEM_TYPE}\r\nx-request-id: ${id}`

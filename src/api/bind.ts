@@ -7,11 +7,14 @@ import { sourceOf } from './bytes.ts'
 
 type Fields = Record<string, unknown>
 
-/** Gathers path, query, headers and body. Types are checked later, by the operation's own schema. */
-export function bind(operation: AnyOperation, request: FastifyRequest): Fields {
+/**
+ * Gathers path, query, headers and body. Types are checked later, by the operation's own schema.
+ * @param ask whether the caller may still do this, for bodies that come over minutes
+ */
+export function bind(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
   return {
     ...preferences(operation, request),
-    ...bodyFields(operation, request),
+    ...bodyFields(operation, request, ask),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
     ...pathFields(operation, request.params as Fields),
@@ -110,9 +113,9 @@ function preferenceOf(prefer: string, name: string): string | undefined {
   return undefined
 }
 
-function bodyFields(operation: AnyOperation, request: FastifyRequest): Fields {
+function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
   const { body: field, takes } = operation.http
-  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request) }
+  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request, ask) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}

@@ -1,5 +1,6 @@
 /** Bytes at the HTTP door: a request's body as a source, a reply as a stream, each ending where the other side does. */
 
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ByteReply, ByteSource } from '../core/bytes.ts'
@@ -12,19 +13,68 @@ export function takeBytes(app: FastifyInstance): void {
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
 }
 
-/** The body, unread. */
-export function sourceOf(request: FastifyRequest): ByteSource {
+/** The body, unread. @param ask whether the caller may still do this; it throws where not */
+export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): ByteSource {
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const known = chunked === undefined
-  return { chunks: chunksOf(request.raw), ...(known && { length: Number(length ?? 0) }) }
+  return { chunks: chunksOf(request.raw, stillLet(ask)), ...(known && { length: Number(length ?? 0) }) }
 }
 
+/** Connections whose bodies are timed here. */
+const TIMED = new WeakSet<Socket>()
+
+/** Whether the server's own clock is to let the connection be: it knows when a body began, not whether it moves. */
+export const isTimed = (socket: Socket): boolean => TIMED.has(socket)
+
 /** Ending it early does not end the connection: our answer has yet to go through it. */
-async function* chunksOf(raw: FastifyRequest['raw']): AsyncGenerator<Uint8Array> {
+async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): AsyncGenerator<Uint8Array> {
+  const chunks = raw.iterator({ destroyOnReturn: false })
+  const { socket } = raw
+  TIMED.add(socket)
+  let until = performance.now() + LIMITS.uploadTimeoutMs
   try {
-    yield* raw.iterator({ destroyOnReturn: false })
+    for (;;) {
+      const next = await arriving(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
+      if (next.done === true) return
+      until += (next.value.byteLength * 1_000) / LIMITS.uploadBytesPerSecondMin
+      yield next.value
+      await ask()
+    }
+  } finally {
+    TIMED.delete(socket)
+    // Where a chunk is still awaited, this ends when it comes or the connection goes.
+    chunks.return?.().catch(() => {})
+  }
+}
+
+async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Problem('body_incomplete', { detail: TOO_SLOW })), ms)
+  })
+  try {
+    return await Promise.race([chunks.next(), late])
   } catch (cause) {
-    throw new Problem('body_incomplete', { cause })
+    throw cause instanceof Problem ? cause : new Problem('body_incomplete', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} ms, and take ${LIMITS.uploadTimeoutMs} ms and a second for each ${LIMITS.uploadBytesPerSecondMin} bytes.`
+
+/**
+ * A stream goes on for minutes in which a key may be revoked or a tenant suspended, so it is asked while it lasts.
+ * @returns asks at most once in `feedCheckMs`; what cannot be asked now is no refusal
+ */
+function stillLet(ask: () => Promise<void>): () => Promise<void> {
+  let asked = performance.now()
+  return async () => {
+    if (performance.now() - asked < LIMITS.feedCheckMs) return
+    asked = performance.now()
+    await ask().catch((error: unknown) => {
+      if (!(error instanceof Problem) || error.status < 500) throw error
+    })
   }
 }
 
@@ -36,8 +86,13 @@ export function drain({ raw }: FastifyRequest): void {
   raw.resume()
 }
 
-/** Sends the reply. A client that goes away ends what feeds it. */
-export function sendBytes(output: ByteReply, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Sends the reply. A client that goes away, or takes nothing for long, ends what feeds it. */
+export function sendBytes(
+  output: ByteReply,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ask: () => Promise<void>,
+): FastifyReply {
   const { status, headers, chunks, discard } = output
   // What tenants store is never a page of ours: no script of it runs, whatever type it claims.
   reply.code(status).headers({
@@ -49,5 +104,22 @@ export function sendBytes(output: ByteReply, request: FastifyRequest, reply: Fas
   if (chunks === undefined) return reply.send()
   reply.raw.once('close', () => discard?.())
   if (request.method === 'HEAD') return reply.send()
-  return reply.send(chunks instanceof Readable ? chunks : Readable.from(chunks))
+  return reply.send(Readable.from(taken(chunks, reply.raw, stillLet(ask))))
+}
+
+/** The chunks, each of which the client has to take in time. What fails after the first of them ends the connection. */
+async function* taken(
+  chunks: AsyncIterable<Uint8Array>,
+  raw: FastifyReply['raw'],
+  ask: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await ask()
+    const late = setTimeout(() => raw.destroy(), LIMITS.streamStallMs)
+    try {
+      yield chunk
+    } finally {
+      clearTimeout(late)
+    }
+  }
 }

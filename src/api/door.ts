@@ -60,7 +60,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
-      const input = bind(operation, request)
+      const ask = () => enter(request)
+      const input = bind(operation, request, ask)
       const opened = await platform.access.open(operation, principal, workspaceNamed(request))
       if (opened instanceof WorkspaceScope) request.room = opened.ref
       const parsed = operation.parse(input)
@@ -76,7 +77,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
         return sendFeed(output as Feed, request, reply, enter)
       }
-      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply)
+      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)
       return answer(operation, input, output, request, reply)
     },

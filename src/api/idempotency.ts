@@ -9,7 +9,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { isProblemCode, PROBLEMS, Problem } from '../core/problem.ts'
 import type { Asked, Claim, KeptReply } from '../platform/idempotency.ts'
-import { violated } from '../platform/pg/database.ts'
+import { violated } from '../platform/pg/errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -65,7 +65,7 @@ function describe(operation: AnyOperation): Json {
 function content(operation: AnyOperation): Json {
   const { http } = operation
   if (http.method === 'HEAD') return {}
-  if (http.reply === 'bytes') return { content: anyType }
+  if (http.reply === 'bytes') return { content: bytesOf(operation) }
   return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
 }
 
@@ -79,8 +79,8 @@ function byteStatuses(operation: AnyOperation): Json {
   }
 }
 
-/** RFC 9110 §8.3: of no type that is known beforehand; no schema, since it is no JSON. */
-const anyType: Json = { '*/*': {} }
+/** RFC 9110 §8.3: mostly of no type that is known beforehand; no schema, since it is no JSON. */
+const bytesOf = ({ http }: AnyOperation): Json => ({ [http.bytesType ?? '*/*']: {} })
 
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
@@ -156,7 +156,7 @@ function restParameter(name: string, { description }: { description?: string }):
 function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
-  if (operation.http.takes === 'bytes') return { required: true, content: anyType }
+  if (operation.http.takes === 'bytes') return { required: true, content: bytesOf(operation) }
   const schema = body === '*' ? bodyObject(operation) : operation.input.properties[body]
   const { json: types = ['application/json'] } = operation.http
   const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))

@@ -40,16 +40,29 @@ export class ApiClient {
   ): Promise<T> {
     const text = typeof body === 'string'
     const type = text ? 'application/yaml' : 'application/json'
-    const response = await fetch(`${this.url}${path}`, {
-      method,
-      headers: { ...this.#headers, ...(body !== undefined && { 'content-type': type }), ...headers },
+    const response = await this.send(method, path, {
+      headers: { ...(body !== undefined && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
-    }).catch((cause: unknown) => {
+    })
+    return (await response.json().catch(() => ({}))) as T
+  }
+
+  /**
+   * The same with any body, and the reply before its own is read.
+   * @throws as `call`
+   */
+  async send(
+    method: string,
+    path: string,
+    { headers, ...rest }: { headers?: Record<string, string>; body?: string | Blob } = {},
+  ): Promise<Response> {
+    const request = { method, headers: { ...this.#headers, ...headers }, ...rest }
+    const response = await fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
       throw nobodyAt(this.url, cause)
     })
-    const json = (await response.json().catch(() => ({}))) as T
-    if (!response.ok) throw new ApiError(response.status, json as Record<string, unknown>)
-    return json
+    if (response.ok) return response
+    const problem = (await response.json().catch(() => ({}))) as Record<string, unknown>
+    throw new ApiError(response.status, problem)
   }
 
   get<T>(path: string): Promise<T> {

@@ -5,8 +5,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
-import { ApiError } from './client.ts'
-import { callerPath, need, readSettings } from './settings.ts'
+import { callerPath, readSettings, serviceClient } from './settings.ts'
 import { printJson, verb } from './verb.ts'
 
 /** Sends a file; prints what was stored as JSON. */
@@ -14,33 +13,21 @@ async function putObject(to: string, file: string, options: { type?: string }): 
   // A blob of a file is read while it is sent, and its length is known.
   const body = await openAsBlob(callerPath(file))
   const headers = { 'content-type': options.type ?? 'application/octet-stream' }
-  const response = await send(to, { method: 'PUT', headers, body })
+  const client = serviceClient(await readSettings())
+  const response = await client.send('PUT', pathOf(to), { headers, body })
   return printJson(await response.json())
 }
 
 /** Writes an object into a file, or on stdout where none is named. */
 async function getObject(from: string, file: string | undefined): Promise<number> {
-  const { body } = await send(from, { method: 'GET' })
+  const { body } = await serviceClient(await readSettings()).send('GET', pathOf(from))
   const source = Readable.fromWeb(body as ReadableStream)
   if (file === undefined) await pipeline(source, process.stdout, { end: false })
   else await pipeline(source, createWriteStream(callerPath(file)))
   return 0
 }
 
-/** @throws ApiError for any status outside 200–299 */
-async function send(place: string, request: RequestInit): Promise<Response> {
-  const settings = await readSettings()
-  const [url, apikey] = [need(settings, 'TENON_URL'), need(settings, 'TENON_SERVICE_KEY')]
-  const path = place.split('/').map(encodeURIComponent).join('/')
-  const headers = { apikey, ...(request.headers as Record<string, string>) }
-  const response = await fetch(`${url}/v1/objects/${path}`, { ...request, headers }).catch((cause) => {
-    throw new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
-      cause,
-    })
-  })
-  if (response.ok) return response
-  throw new ApiError(response.status, (await response.json().catch(() => ({}))) as Record<string, unknown>)
-}
+const pathOf = (place: string) => `/v1/objects/${place.split('/').map(encodeURIComponent).join('/')}`
 
 export function objectVerbs(program: Command): void {
   const object = program.command('object').description('objects, as the workspace of TENON_SERVICE_KEY')

@@ -85,7 +85,7 @@ async function jsonOf(reply: ByteReply): Promise<unknown> {
   if (reply.chunks === undefined) return { status: reply.status, headers: reply.headers }
   const bytes = await gather(reply)
   const type = reply.headers['content-type'] ?? ''
-  if (/^(text\/|application\/(xml|yaml|x-yaml|javascript)\b|[^;]*\+xml\b)/i.test(type))
+  if (/^(text\/|application\/(xml|yaml|x-yaml|javascript|x-ndjson)\b|[^;]*\+xml\b)/i.test(type))
     return bytes.toString()
   if (!/^application\/json\b|^[^;]*\+json\b/i.test(type)) return bytes.toString('base64')
   try {

@@ -1,4 +1,4 @@
-/** Bounds of JSON values that travel through Temporal or the stream: bytes and depth, checked before anything is written. */
+/** JSON: texts read as the HTTP door reads bodies, and bounds of values that travel through Temporal or the stream. */
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
@@ -31,4 +31,32 @@ export function deeper(value: unknown, limit: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (limit === 0) return true
   return Object.values(value).some((member) => deeper(member, limit - 1))
+}
+
+/**
+ * A text as the HTTP door takes it in a body: names by which a copy could change what it inherits are refused.
+ * @throws Problem `body_invalid`
+ */
+export function parseJson(text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new Problem('body_invalid', { detail: 'It is not valid JSON.', cause })
+  }
+  if (SUSPICIOUS.test(text) && poisoned(value, LIMITS.documentDepthMax))
+    throw new Problem('body_invalid', { detail: 'It has a member __proto__ or constructor.prototype.' })
+  return value
+}
+
+/** Escapes may spell any name. */
+const SUSPICIOUS = /__proto__|"constructor"|\\u/
+
+/** Values that are nested deeper are refused for that. */
+function poisoned(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null || depth === 0) return false
+  if (Object.hasOwn(value, '__proto__')) return true
+  const made: unknown = Object.hasOwn(value, 'constructor') ? value.constructor : undefined
+  if (typeof made === 'object' && made !== null && Object.hasOwn(made, 'prototype')) return true
+  return Object.values(value).some((member) => poisoned(member, depth - 1))
 }

@@ -98,7 +98,21 @@ export const LIMITS = {
   objectKeySegmentBytesMax: 255,
   /** A body may take this long to come; the rest of a refused one is read for as long as `drainMs`. */
   uploadTimeoutMs: 300_000,
+  /** A stream of bytes may take a second more for so many that have come. */
+  uploadBytesPerSecondMin: 16_384,
   drainMs: 5_000,
+  /** Nothing comes, or nothing is taken, for so long: the stream is ended. */
+  streamStallMs: 30_000,
+  importChunkLines: 500,
+  importChunkBytes: 1_048_576,
+  /** A longer line is passed over; one that is longer than this ends the import. */
+  importLineSkippedBytesMax: 67_108_864,
+  importFaultCharsMax: 500,
+  exportFirstRows: 100,
+  exportRowsMax: 1_000,
+  /** What a page is to come to; one of the largest documents has four of them. */
+  exportPageBytes: 1_048_576,
+  exportPieceChars: 65_536,
   storeSocketsMax: 256,
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
@@ -135,7 +149,7 @@ export const LIMITS = {
   validationMs: 200,
   /** Of the processor, for all documents of one request; and how much of that at a time. */
   planningMs: 2_000,
-  turnMs: 20,
+  turnMs: 10,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */

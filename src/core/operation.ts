@@ -17,7 +17,9 @@ type BoundHeader =
   | 'if-none-match'
   | 'range'
   | 'content-type'
+  | 'content-encoding'
   | 'last-event-id'
+  | 'idempotency-key'
 
 /** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
 export interface HttpBinding<Output> {
@@ -28,6 +30,8 @@ export interface HttpBinding<Output> {
   readonly body?: string
   /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
   readonly takes?: 'bytes'
+  /** The media type of such a body, or of a reply of bytes, for the documentation; where absent, any. */
+  readonly bytesType?: string
   /** Of a JSON body, where it may be larger than others. */
   readonly bodyBytesMax?: number
   /** Media types of JSON that the body may have; `application/json` alone where absent. */

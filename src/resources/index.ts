@@ -5,6 +5,7 @@ import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import { listCollections } from './collections/listing.ts'
+import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
   deleteDocument,
@@ -67,6 +68,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateDocument,
   patchDocument,
   deleteDocument,
+  importDocuments,
+  exportDocuments,
   batchDocuments,
   batchAnywhere,
   putObject,

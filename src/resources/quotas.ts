@@ -1,8 +1,10 @@
 /** Quotas of a workspace: set by operators, enforced by the database where rows are made (migration 0011). */
 
 import Type, { type Static } from 'typebox'
+import { LIMITS } from '../core/limits.ts'
 import { ADMINS, OPERATORS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import { refusal } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, onStructure, Ref } from './kinds.ts'
@@ -57,10 +59,26 @@ export const setQuotas = onStructure({
       throw new Problem('validation_failed', { detail, errors })
     }
     const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
-    await scope.batch(...entries.flatMap(([name, max]) => setOne(workspace_id, name, max)))
+    await setAll(scope, workspace_id, entries)
     return readQuotas(scope, workspace_id)
   },
 })
+
+/** Who makes documents in several tables at once may hold what is wanted here: one of the two is let go. */
+async function setAll(scope: AdminScope, workspaceId: string, entries: [string, number][]): Promise<void> {
+  const statements = entries.flatMap(([name, max]) => setOne(workspaceId, name, max))
+  for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
+    const ended = await scope.batch(...statements).then(
+      () => true,
+      (error: unknown) => {
+        if (refusal(error) !== 'deadlock') throw error
+        return false
+      },
+    )
+    if (ended) return
+  }
+  throw new Problem('overloaded')
+}
 
 /** Locks out whoever counts, then counts what is there: from then on the number is kept by the triggers. */
 function setOne(workspaceId: string, name: string, max: number) {
@@ -74,7 +92,9 @@ function setOne(workspaceId: string, name: string, max: number) {
     select tenant_id, id, ${name}, ${max}, tenon.quota_count(tenant_id, id, ${name})
     from workspaces where id = ${workspaceId}
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
-  return [lock, set]
+  // Before the lock, since those who write may wait for it; and after it, for tables that were made meanwhile.
+  const watch = sql`select tenon.watch(tenant_id, id, ${name}) from workspaces where id = ${workspaceId}`
+  return [watch, lock, watch, set]
 }
 
 export const getQuotas = onStructure({

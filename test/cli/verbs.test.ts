@@ -1,6 +1,9 @@
 /** The verbs of the CLI as a person types them, each against the running platform. */
 
 import { execFile, spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { aRoom, type Room } from '../support/tenants.ts'
@@ -32,6 +35,29 @@ test('collection add and list', async () => {
   const refused = await tenon('collection', 'add', 'todos', '{title:}').catch((error) => error)
   expect(refused).toMatchObject({ code: 1, stderr: 'The document is not JSON: {title:}\n' })
 }, 60_000)
+
+test('collection import and export', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
+  try {
+    const [from, to] = [join(dir, 'in.ndjson'), join(dir, 'out.ndjson')]
+    await writeFile(from, '{"n":1}\n{"n":2}\n')
+    const imported = () => json('collection', 'import', 'files', from)
+    expect(await imported()).toMatchObject({ created: 2, existing: 0 })
+    expect(await imported()).toMatchObject({ created: 0, existing: 2 })
+    await tenon('collection', 'export', 'files', 'n=gte.2', '--out', to)
+    expect(await readdir(dir)).toEqual(['in.ndjson', 'out.ndjson'])
+    expect(await readFile(to, 'utf8')).toMatch(/^\{"id":"[^"]+","n":2,[^\n]*\}\n$/)
+    expect((await tenon('collection', 'export', 'files')).split('\n')).toHaveLength(3)
+    await writeFile(from, 'nonsense')
+    expect(await tenon('collection', 'import', 'files', from).catch((error) => error)).toMatchObject({
+      code: 2,
+    })
+    const stopped = await tenon('collection', 'import', 'files', from, '--stop').catch((error) => error)
+    expect([stopped.code, stopped.stderr]).toEqual([1, expect.stringContaining('body_invalid: Line 1: ')])
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}, 90_000)
 
 test('quota set and show, service configure, metrics', async () => {
   expect((await json('quota', 'set', 'documents', '7')).quotas.documents.limit).toBe(7)

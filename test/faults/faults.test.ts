@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { exported, importInto, openImport } from '../support/ndjson.ts'
 import { type Started, startPlatform } from '../support/start.ts'
 import { aRoom, call as callAt, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
 
@@ -184,3 +185,32 @@ test('PostgreSQL dies under load: 503, never 500, the API lives on, and what was
   }
   expect(acknowledged.filter((id) => !stored.has(id))).toEqual([])
 }, 90_000)
+
+test('PostgreSQL dies in the midst of an import and an export: neither says that it is whole when it is not', async () => {
+  const { running: at } = started
+  const options = { as: room.service, at, headers: { 'idempotency-key': 'k' } }
+  const rows = Array.from({ length: 5_000 }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)
+  await importInto('first', rows.join(''), options)
+  const name = unique('c')
+  const { sent, reply } = openImport(name, options)
+  sent.on('error', () => {})
+  sent.write(rows.slice(0, 1_000).join(''))
+  await eventually(async () => ((await exported(name, options)).length > 400 ? true : undefined))
+  const leaving = await fetch(`${at.url}/v1/collections/first/export`, { headers: room.service })
+  kill9('postgres')
+  for (const row of rows.slice(1_000)) sent.write(row)
+  sent.end()
+  const ended = await reply
+  expect([ended.status, ended.body.code]).toEqual([503, 'dependency_unavailable'])
+  const { lines, created } = ended.body.imported
+  expect([created, created > 400, created < 5_000]).toEqual([lines, true, true])
+  const text = await leaving.text().catch(() => undefined)
+  if (text !== undefined) expect(text.trimEnd().split('\n')).toHaveLength(5_000)
+  const again = await eventually(async () => {
+    const whole = await importInto(name, rows.join(''), options)
+    return whole.status === 200 ? whole.body : undefined
+  }, 60_000)
+  expect([again.created + again.existing, again.failed]).toEqual([5_000, 0])
+  expect(again.existing).toBeGreaterThanOrEqual(created)
+  expect(await exported(name, options)).toHaveLength(5_000)
+}, 120_000)

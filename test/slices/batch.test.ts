@@ -16,20 +16,8 @@ beforeAll(async () => {
       properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
       maxProperties: 5,
     },
+    unique: [['sku']],
   })
-  // As a declaration with `unique` leaves it.
-  await asSuperuser(
-    `update tenon.schemas set indexes = '[{"name":"i1","fields":["sku"],"columns":["c1"],"unique":true,"state":"ready"}]'
-     where workspace_id = $1 and collection = $2`,
-    [room.workspaceId, declared],
-  )
-  const [row] = await asSuperuser<{ relation: string }>(
-    'select relation from tenon.schemas where workspace_id = $1 and collection = $2',
-    [room.workspaceId, declared],
-  )
-  await asSuperuser(
-    `create unique index "${row?.relation}_i1" on tenon_data."${row?.relation}" (tenant_id, workspace_id, c1)`,
-  )
 })
 
 async function aCollection(declaration: object): Promise<string> {

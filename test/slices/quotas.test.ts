@@ -120,6 +120,36 @@ describe('quotas', () => {
     expect(await quota(room, 'documents')).toMatchObject({ used: 1 })
   })
 
+  test('limits that are set and lifted while tables are made and written to are exact in the end', async () => {
+    const room = await aRoom()
+    const names = ['a', 'b', 'c', 'd']
+    const declare = (collection: string) => {
+      const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
+      return call('POST', '/v1/schemas', { as: room.operator, body })
+    }
+    const write = (n: number) => {
+      const ops = [...names, 'undeclared'].map((collection) => ({ collection, op: 'create', data: { n } }))
+      return call('POST', '/v1/batch', { as: room.service, body: { ops: n % 2 ? ops : ops.reverse() } })
+    }
+    await Promise.all(names.slice(0, 2).map(declare))
+    const all = await Promise.all([
+      ...Array.from({ length: 40 }, (_, n) => write(n)),
+      ...names.slice(2).map(declare),
+      ...[1_000, -1, 2_000, 1_000].map((documents) => limit(room, { documents })),
+    ])
+    expect(tally(all.map(({ status }) => status))).not.toHaveProperty('500')
+    await limit(room, { documents: 100 })
+    await Promise.all(Array.from({ length: 40 }, (_, n) => write(n)))
+    const counts = await Promise.all(
+      [...names, 'undeclared'].map((name) =>
+        call('GET', `/v1/collections/${name}/documents?count=exact&page[size]=1`, { as: room.service }),
+      ),
+    )
+    const there = counts.reduce((sum, { body }) => sum + body.page.total, 0)
+    const { used } = await quota(room, 'documents')
+    expect(used).toBe(there)
+  })
+
   test('concurrent executions: sixty starts at once, and each end makes room for one', async () => {
     const room = await aRoom()
     const source = `document: { dsl: '1.0.3', namespace: t, name: slow, version: '1.0.0' }\ndo:\n  - nap: { wait: PT1S }\n`

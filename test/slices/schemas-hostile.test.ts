@@ -40,7 +40,7 @@ const nested = (depth: number): object =>
 
 describe('a schema that is refused', () => {
   test.each([
-    ['a member that is not known', { indices: [] }, 400],
+    ['an index of nothing', { indexes: [{ fields: [] }] }, 400],
     ['an unknown keyword', { schema: { unevaluatedProperties: false } }, 422],
     ['a misspelt one', { schema: { properties: { a: { typ: 'string' } } } }, 422],
     ['another dialect', { schema: { $schema: 'http://json-schema.org/draft-07/schema#' } }, 422],

@@ -153,3 +153,42 @@ test('a text that is too long for an index is refused where it is written', asyn
   const reply = await create(body.collection, { title: long })
   expect([reply.status, reply.body.code]).toEqual([400, 'value_invalid'])
 })
+
+test('pages of typed fields with ties and without values are the whole list, in every order', async () => {
+  const types = { a: 'integer', b: 'string', c: 'number', d: 'boolean' }
+  const nullable = Object.entries(types).map(([name, type]) => [name, { type: [type, 'null'] }])
+  const schema = { properties: Object.fromEntries(nullable) }
+  const { body } = await declare({ schema, indexes: [{ fields: ['a', 'b'] }] })
+  const pick = <T>(values: readonly T[], n: number) => values[n % values.length] as T
+  await Promise.all(
+    Array.from({ length: 40 }, (_, n) =>
+      create(body.collection, {
+        a: pick([1, 2, null], n),
+        ...(n % 5 !== 0 && { b: pick(['x', 'y', 'é'], n * 3 + (n % 7)) }),
+        c: pick([0.5, -1, null, 2], n),
+        d: pick([true, false, null], n >> 1),
+      }),
+    ),
+  )
+  const list = async (order: string, size: number) => {
+    const ids: string[] = []
+    for (let next: string | null = ''; next !== null; ) {
+      const after: string = next === '' ? '' : `&page[after]=${next}`
+      const reply = await call('GET', `${at(body.collection)}?order=${order}&page[size]=${size}${after}`, {
+        as: room.anon,
+      })
+      expect(reply.status).toBe(200)
+      ids.push(...reply.body.data.map(({ id }: { id: string }) => id))
+      next = reply.body.page.next
+    }
+    return ids
+  }
+  for (const order of [
+    ...['a', 'a.desc', 'a.nullsfirst', 'a.desc.nullslast', 'd', 'c.desc,id', 'a,id.desc', 'b.desc,c,d.desc'],
+    ...['a,b', 'a.desc,b', 'a,b.desc', 'a.nullsfirst,b.desc.nullslast,c', 'b.desc,_version,a', 'extra,a'],
+  ]) {
+    const whole = await list(order, 200)
+    expect(new Set(whole).size).toBe(40)
+    for (const size of [1, 3, 7]) expect([order, size, await list(order, size)]).toEqual([order, size, whole])
+  }
+})

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, type TestContext, test }
 import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type MongoServer, startMongo, whyNoMongo } from '../support/ferretdb.ts'
+import { exported, importInto, lines } from '../support/ndjson.ts'
 import { ELEMENTWISE, FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../support/people.ts'
 import type { Running } from '../support/start.ts'
 import {
@@ -193,6 +194,30 @@ describe.each(STORES)('%s', (store) => {
     },
     240_000,
   )
+
+  test('what is imported is there once, and what is exported is all of it', async () => {
+    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
+    const [from, to] = [unique('file'), unique('file')]
+    const text = [...PEOPLE, ...Array.from({ length: 520 }, (_, n) => ({ n })), null].map((value) =>
+      JSON.stringify(value),
+    )
+    const report = {
+      lines: text.length,
+      failed: 1,
+      errors: [{ line: text.length, code: 'validation_failed' }],
+    }
+    const made = text.length - 1
+    const imported = () => importInto(from, text.join('\n'), options)
+    expect((await imported()).body).toMatchObject({ ...report, created: made, existing: 0 })
+    expect((await imported()).body).toMatchObject({ ...report, created: 0, existing: made })
+    const all = await exported(from, options)
+    expect(all).toHaveLength(made)
+    expect(all[0]).toMatchObject(PEOPLE[0] ?? {})
+    expect((await importInto(to, lines(...all), options)).body).toMatchObject({ created: made })
+    const fieldsOf = ({ _created_at, _updated_at, ...fields }: Record<string, unknown>) => fields
+    expect((await exported(to, options)).map(fieldsOf)).toEqual(all.map(fieldsOf))
+    expect(await exported(from, { ...options, query: '?n=gte.510' })).toHaveLength(10)
+  })
 })
 
 describe.each(STORES)('a collection declared for the document store in %s', (store) => {
@@ -223,8 +248,49 @@ describe.each(STORES)('a collection declared for the document store in %s', (sto
   })
 })
 
+describe.each(STORES)('collections in %s', (store) => {
+  test('are listed, declared or not', async () => {
+    const of = await aRoom(platforms[store])
+    const call = (method: string, path: string, body?: unknown) =>
+      callAt(method, path, { as: of.service, body, at: platforms[store] })
+    for (const name of ['b', 'Z', 'a', 'b']) await call('POST', at(name), { n: 1 })
+    const body = { workspace_id: of.workspaceId, collection: 'c', store: 'document', schema: {} }
+    await callAt('POST', '/v1/schemas', { as: of.operator, body, at: platforms[store] })
+    await call('POST', at('c'), { n: 1 })
+    const first = await call('GET', '/v1/collections?page[size]=3')
+    expect(first.body).toMatchObject({ page: { has_more: true } })
+    const second = await call('GET', `/v1/collections?page[size]=3&page[after]=${first.body.page.next}`)
+    const listed = [...first.body.data, ...second.body.data]
+    expect(listed.map(({ name, declared }) => `${name} ${declared}`)).toEqual([
+      'Z false',
+      'a false',
+      'b false',
+      'c true',
+    ])
+  })
+})
+
 describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
   const call = callOf('MongoDB')
+
+  test('indexes and unique constraints are refused with the reason', async () => {
+    const schema = { properties: { n: { type: 'integer' } } }
+    for (const more of [{ indexes: [{ fields: ['n'] }] }, { unique: [['n']] }]) {
+      const body = {
+        workspace_id: room.workspaceId,
+        collection: unique('c'),
+        store: 'document',
+        schema,
+        ...more,
+      }
+      const { status, body: problem } = await call('POST', '/v1/schemas', {
+        as: await operator(platforms.MongoDB),
+        body,
+      })
+      expect([status, problem.code]).toEqual([400, 'not_supported'])
+      expect(problem.detail).toContain('MongoDB')
+    }
+  })
 
   test('each document is stamped with its tenant and workspace, and PostgreSQL has none of them', async () => {
     const collection = unique('stamped')

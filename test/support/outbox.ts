@@ -40,7 +40,7 @@ export async function note(client: Client, changes: readonly Change[]): Promise<
     `insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
      select collection, verb, id, version, document, coalesce(octet_length(document::text), 0),
        not exists (select from tenon.schemas s where s.collection = r.collection and not s.anon_reads)
-     from jsonb_to_recordset($1::jsonb) as r (collection text, verb text, id uuid, version bigint, document jsonb)`,
+     from jsonb_to_recordset($1::jsonb) as r (collection text, verb text, id uuid, version bigint, document json)`,
     [JSON.stringify(rows)],
   )
 }

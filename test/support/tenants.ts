@@ -31,7 +31,7 @@ export async function call(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   const text = await read(response)
-  const json = text !== '' && /json/.test(response.headers.get('content-type') ?? '')
+  const json = text !== '' && /\bjson/.test(response.headers.get('content-type') ?? '')
   return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
 }
 

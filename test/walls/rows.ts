@@ -130,6 +130,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     foreign: 'not_found',
   },
+  'collection.import': {
+    path: () => '/v1/collections/secrets/import',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.export': { path: () => '/v1/collections/secrets/export', foreign: 'own_list' },
   'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
   'object.head': { path: object, foreign: 'denied' },
   'object.get': { path: object, foreign: 'denied' },

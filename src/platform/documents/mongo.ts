@@ -1,10 +1,11 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
-import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
+import type { Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { bounded, DUPLICATE, insertedBeside, translate } from './answers.ts'
 
 /** A document as it is kept: `d` its fields, `k` what it is ordered and found by. */
 export interface MongoDocument {
@@ -34,8 +35,6 @@ interface Kept extends MongoDocument {
 
 const DATABASE = 'tenon'
 const CONNECT_MS = 2_000
-const DUPLICATE = 11_000
-const TIMED_OUT = 50
 
 const OPTIONS = {
   appName: 'tenon',
@@ -118,17 +117,28 @@ export class DocumentsHandle {
   /** Inserts it, or gives back what has its id already. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
     this.#mayWrite()
-    const { tenantId: tenant, workspaceId: workspace } = this.#ref
-    const _id = `${tenant}:${workspace}:${collection}:${document.id}`
     return this.#ask(async (documents) => {
       try {
-        await documents.insertOne({ ...document, _id, tenant, workspace, collection })
+        await documents.insertOne(this.#stamped(collection, document))
         return document
       } catch (error) {
         if ((error as { code?: unknown }).code !== DUPLICATE) throw error
         const known = await documents.findOne(this.#own(collection, { id: document.id }))
         if (known === null) throw error
         return known
+      }
+    })
+  }
+
+  /** Inserts those whose id is not there yet. @returns how many they were */
+  async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
+    this.#mayWrite()
+    const kept = documents.map((document) => this.#stamped(collection, document))
+    return this.#ask(async (all) => {
+      try {
+        return (await all.insertMany(kept, { ordered: false })).insertedCount
+      } catch (error) {
+        return insertedBeside(error)
       }
     })
   }
@@ -157,7 +167,12 @@ export class DocumentsHandle {
   names(after: string): Promise<string[]> {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const own = { tenant, workspace, collection: { $gt: after } }
-    return this.#ask((documents) => documents.distinct('collection', own, { maxTimeMS: this.#timeoutMs }))
+    // Not `distinct`: FerretDB takes no time limit for it.
+    const stages = [{ $match: own }, { $sort: { collection: 1 } }, { $group: { _id: '$collection' } }]
+    return this.#ask(async (documents) => {
+      const found = documents.aggregate<{ _id: string }>(stages, { maxTimeMS: this.#timeoutMs })
+      return (await found.toArray()).map(({ _id }) => _id)
+    })
   }
 
   get(collection: string, id: string): Promise<MongoDocument | undefined> {
@@ -189,6 +204,12 @@ export class DocumentsHandle {
     })
   }
 
+  #stamped(collection: string, document: MongoDocument): Kept {
+    const { tenantId: tenant, workspaceId: workspace } = this.#ref
+    const _id = `${tenant}:${workspace}:${collection}:${document.id}`
+    return { ...document, _id, tenant, workspace, collection }
+  }
+
   /** The wall: a filter of a caller stands beside it and cannot take it away. */
   #own(collection: string, filter: MongoFilter): object {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
@@ -211,33 +232,4 @@ export class DocumentsHandle {
       throw await translate(cause)
     }
   }
-}
-
-/** As with rows of PostgreSQL: a page of the largest documents would be hundreds of megabytes. */
-async function bounded(found: AggregationCursor<Kept>): Promise<Kept[]> {
-  const { BSON } = await import('mongodb')
-  const documents: Kept[] = []
-  let bytes = 0
-  // Leaving the loop closes the cursor.
-  for await (const document of found) {
-    bytes += BSON.calculateObjectSize(document)
-    if (bytes > LIMITS.rowsBytesMax) {
-      const detail = `The answer has more than ${LIMITS.rowsBytesMax} bytes.`
-      throw new Problem('output_too_large', { detail })
-    }
-    documents.push(document)
-  }
-  return documents
-}
-
-/** What a server refused is a fault of ours; anything else of the driver's means that it could not be asked. */
-async function translate(error: unknown): Promise<unknown> {
-  const { MongoError, MongoServerError } = await import('mongodb')
-  if (error instanceof MongoServerError)
-    return error.code === TIMED_OUT ? new Problem('query_timeout', { cause: error }) : error
-  if (!(error instanceof MongoError)) return error
-  return new Problem('dependency_unavailable', {
-    detail: 'The document store does not answer.',
-    cause: error,
-  })
 }

@@ -4,7 +4,7 @@ import { Client, DatabaseError } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { TOO_LONG, tooLongForIndex } from './database.ts'
+import { TOO_LONG, tooLongForIndex } from './errors.ts'
 
 /** Where an index is declared: the schema and the index's name there. */
 export interface IndexPlace {

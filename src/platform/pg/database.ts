@@ -1,10 +1,11 @@
 /** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
 
-import { DatabaseError, Pool, type PoolClient } from 'pg'
+import { Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
+import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 
 type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator' | 'tenon_relay'
@@ -166,7 +167,7 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
     const [, ...rows] = await batch.done
     return rows
   } catch (error) {
-    throw translate(error)
+    throw translate(error, mandate.mask)
   }
 }
 
@@ -180,89 +181,4 @@ function settings(mandate: Mandate): Sql {
   return sql`select num_nulls(set_config('role', ${mandate.mask}, true),
     set_config('tenon.tenant', ${mandate.tenant}, true), set_config('tenon.workspace', ${mandate.workspace}, true),
     set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
-}
-
-/** 55P03 is a lock that somebody else holds for long, 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
-const REFUSALS = [
-  [/^57014$/, 'query_timeout'],
-  [/^55P03$/, 'overloaded'],
-  [/^42501$/, 'forbidden'],
-  [/^22/, 'value_invalid'],
-] as const
-
-/** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
-function translate(error: unknown): Problem | DatabaseError {
-  if (error instanceof Problem) return error
-  if (!(error instanceof DatabaseError)) return unavailable(error)
-  const code = error.code ?? ''
-  if (code === QUOTA_EXCEEDED) return quotaExceeded(error)
-  if (code === TOO_LONG) return tooLongForIndex(error)
-  const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
-  if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
-  return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
-}
-
-/** What an index of PostgreSQL says of a row that it has no room for. */
-export const TOO_LONG = '54000'
-
-export const tooLongForIndex = (cause: unknown) =>
-  new Problem('value_invalid', {
-    detail: 'A text of an indexed field is longer than an index takes, which is about 2,600 bytes.',
-    hint: 'Store a shorter text, or take the index away from the declaration of the collection.',
-    cause,
-  })
-
-/** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
-const QUOTA_EXCEEDED = 'TQ001'
-
-function quotaExceeded(error: DatabaseError): Problem {
-  const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
-  const detail = `The quota ${members.quota} is ${members.limit}, and ${members.used} are in use.`
-  return new Problem('quota_exceeded', { detail, members, cause: error })
-}
-
-const BUSY = 'All database connections are busy.'
-
-function unavailable(cause: unknown): Problem {
-  const waited = cause instanceof Error && /timeout exceeded when trying to connect/.test(cause.message)
-  if (waited) return new Problem('overloaded', { detail: BUSY, cause })
-  return new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.', cause })
-}
-
-/** The name of the constraint where a unique or foreign key was violated, else undefined. */
-export function violated(error: unknown): string | undefined {
-  if (!(error instanceof DatabaseError)) return undefined
-  return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
-}
-
-/** Which of the caller's statements failed, from 0 on; undefined where it was none of them. */
-export function failedStatement(error: unknown): number | undefined {
-  const from = error instanceof Problem ? error.cause : error
-  const { statement } = Object(from) as { statement?: unknown }
-  // The settings come first.
-  return typeof statement === 'number' && statement > 0 ? statement - 1 : undefined
-}
-
-/** What tenon.refuse_change (migration 0015) raised: what was in the way of the change. */
-export function changeRefused(
-  error: unknown,
-): { current: { version: number; bytes: number } | null } | undefined {
-  if (!(error instanceof DatabaseError) || error.code !== 'TN003') return undefined
-  return JSON.parse(error.detail ?? '{}')
-}
-
-/** Refusals that our own triggers raise, and a table that went with its declaration. */
-const RAISED: Readonly<
-  Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
-> = {
-  TN001: 'has_documents',
-  TN002: 'is_declared',
-  '42P01': 'no_table',
-  '42703': 'no_column',
-  '40P01': 'deadlock',
-}
-
-/** Why the database refused a statement on a collection; undefined where it was something else. */
-export function refusal(error: unknown): (typeof RAISED)[string] | undefined {
-  return error instanceof DatabaseError ? RAISED[error.code ?? ''] : undefined
 }

@@ -70,6 +70,9 @@ async function ensureLogins(client: Client, passwords: Passwords): Promise<void>
   await client.query(`alter role tenon_app password ${client.escapeLiteral(passwords.app)}`)
   await client.query(`alter role tenon_builder password ${client.escapeLiteral(passwords.builder)}`)
   await client.query('alter role tenon_app set search_path = tenon, pg_catalog')
+  // Statements are planned once a connection, perhaps while a table is empty, and asked when it has a million rows.
+  // Every key begins with the tenant, so there always is an index.
+  await client.query('alter role tenon_app set enable_seqscan = off')
   const { rows } = await client.query('select current_database() as name')
   const database = client.escapeIdentifier(String(rows[0]?.name))
   await client.query(`grant create, connect on database ${database} to tenon_owner`)

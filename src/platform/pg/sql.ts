@@ -75,6 +75,10 @@ export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]):
   return Sql.of(parts, values)
 }
 
+/** Texts as the value of an array (PostgreSQL manual, "Arrays", input syntax). */
+export const textArray = (texts: readonly string[]): string =>
+  `{${texts.map((text) => `"${text.replaceAll(/[\\"]/g, '\\$&')}"`).join()}}`
+
 /** `a, b, c` */
 export function commas(parts: readonly Sql[]): Sql {
   return Sql.joined(parts, ', ')

@@ -81,6 +81,16 @@ const Cursor = Type.String({
   description: '`page.next` of the page before.',
 })
 
+export const Select = Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' }))
+export const Order = Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' }))
+export const Filters = Type.Optional(
+  Type.Array(PairOfTexts, {
+    description:
+      `\`<field>=<operator>.<value>\`; operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before any;
+      groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
+  }),
+)
+
 const Count = Type.Unsafe<'exact' | 'estimated'>(
   Type.String({
     enum: ['exact', 'estimated'],
@@ -97,15 +107,9 @@ export const listDocuments = inWorkspace({
     page_size: PageInput.page_size,
     page_after: Type.Optional(Cursor),
     name: CollectionName,
-    select: Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' })),
-    order: Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' })),
-    filters: Type.Optional(
-      Type.Array(PairOfTexts, {
-        description:
-          `\`<field>=<operator>.<value>\`; operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before any;
-          groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
-      }),
-    ),
+    select: Select,
+    order: Order,
+    filters: Filters,
     count: Type.Optional(Count),
   }),
   output: CountedPageOf(Shown),

@@ -1,10 +1,10 @@
 /** From the wishes of one request to its changes, each planned on what the ones before it will leave. */
 
 import { Problem } from '../../core/problem.ts'
+import type { Turns } from '../../platform/turns.ts'
 import { after } from './fields.ts'
 import type { Collection } from './store.ts'
 import type { Where } from './stores.ts'
-import type { Turns } from './turns.ts'
 import { type Current, type Planned, planAlone, planOn, type Wish } from './wishes.ts'
 
 export interface Task extends Where {

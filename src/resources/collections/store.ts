@@ -73,6 +73,8 @@ export type Change =
     }
   | { readonly verb: 'delete'; readonly id: string; readonly ifVersions?: readonly number[] }
 
+export type Create = Extract<Change, { verb: 'create' }>
+
 /** A document's place. */
 export interface Place {
   readonly collection: Collection
@@ -104,4 +106,12 @@ export interface Store {
    * @throws Problem `atomic_not_supported` where there are several and the store cannot
    */
   write(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]>
+  /**
+   * Many new documents at once. Those whose id is there already stay as they are, and no other is read back. In
+   * PostgreSQL all are stored or none; in MongoDB some may be where it breaks off.
+   */
+  add(scope: WorkspaceScope, collection: Collection, creates: readonly Create[]): Promise<Added>
 }
+
+/** `made`: how many were not there yet. */
+type Added = { readonly made: number } | Extract<Outcome, { taken: readonly string[] }>

@@ -1,7 +1,7 @@
 /** Which store a collection is in, what is known of it, and what the caller may do there. */
 
 import { Problem } from '../../core/problem.ts'
-import { refusal } from '../../platform/pg/database.ts'
+import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import {
   type AnonAccess,
@@ -10,6 +10,7 @@ import {
   forgetDeclaration,
 } from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
+import { DeclaredMeanwhile } from './postgres/missed.ts'
 import { postgresStore } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
 
@@ -44,7 +45,7 @@ export async function inCollections<T>(
   try {
     return await work(await placesOf(scope, wanted))
   } catch (error) {
-    if (!OUT_OF_DATE.has(refusal(error))) throw error
+    if (!(error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error)))) throw error
     for (const name of wanted.keys()) forgetDeclaration(scope, name)
     return work(await placesOf(scope, wanted))
   }

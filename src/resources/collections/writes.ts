@@ -3,14 +3,15 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import { refusal } from '../../platform/pg/database.ts'
+import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { Turns } from '../../platform/turns.ts'
+import type { Index } from '../schemas/indexes.ts'
 import type { Filter } from './grammar/filter.ts'
 import { alone, located, planAll, planner, type Task } from './planning.ts'
 import { refusalOf, stale } from './refusals.ts'
 import type { Collection, Outcome, Store, Stored } from './store.ts'
 import { inCollections, type Right } from './stores.ts'
-import { Turns } from './turns.ts'
 import { type Planned, RIGHTS, standsAlone, type Wish } from './wishes.ts'
 
 /** A wish, and the collection it is for. */
@@ -158,8 +159,8 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
 function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
-  const same = ({ unique, fields }: { unique: boolean; fields: readonly string[] }) =>
-    unique && fields.length === on.length && fields.every((field) => on.includes(field))
+  const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
+    unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
   if (declared?.indexes.some(same) !== true) {
     const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
     throw new Problem('upsert_not_unique', { detail })

@@ -1,6 +1,7 @@
 /** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
+import { Turns } from '../../platform/turns.ts'
 import { checkFields } from '../collections/bounds.ts'
 import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
@@ -32,10 +33,10 @@ export interface Made {
 }
 
 /** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
-export function declare(asking: Asking, before?: Before): Made {
+export async function declare(asking: Asking, before?: Before): Promise<Made> {
   const schema = checkSchema(asking.schema)
   const prepared = prepare(schema)
-  checkDefaults(schema)
+  await checkDefaults(schema)
   checkAccess(asking.access)
   const wanted = wantedOf(asking)
   const inMongo = asking.hasDocumentStore && asking.store === 'document'
@@ -46,16 +47,18 @@ export function declare(asking: Asking, before?: Before): Made {
 }
 
 /** A default that its own property refuses would make every document that relies on it invalid. */
-function checkDefaults(schema: SchemaObject): void {
+async function checkDefaults(schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
-  const errors = propertiesWithDefault(schema).flatMap(([pointer, property]): InputError[] => {
+  const errors: InputError[] = []
+  const turns = new Turns()
+  for (const [pointer, property] of propertiesWithDefault(schema)) {
     const judged = prepare({ properties: { value: property }, $defs })
-    const [fault] = faultsOf(judged, { value: property['default'] })
-    const detail = `does not fit its property: ${fault?.detail}`
-    return fault === undefined
-      ? []
-      : [{ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail }]
-  })
+    const [fault] = turns.take(() => faultsOf(judged, { value: property['default'] }))
+    await turns.rest()
+    if (fault === undefined) continue
+    const detail = `does not fit its property: ${fault.detail}`
+    errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })
+  }
   if (errors.length > 0) {
     const detail = errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
     throw new Problem('schema_invalid', { detail, errors: errors.slice(0, 20) })

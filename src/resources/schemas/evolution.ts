@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { refusal } from '../../platform/pg/database.ts'
+import { refusal } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import { type Building, buildingOf, recordBuilding, resumeBuilding } from './building.ts'
@@ -40,7 +40,7 @@ export async function evolve(
     const ref = refOf(row)
     await refuseWhileBuilding(scope, ref, row)
     const asked = { ...askedOf(row.indexes), ...change }
-    const made = declare(askingOf(row, asked, scope.hasDocumentStore), beforeOf(row, change))
+    const made = await declare(askingOf(row, asked, scope.hasDocumentStore), beforeOf(row, change))
     if (
       made.columns.reduce((most, { column }) => Math.max(most, Number(column.slice(1))), 0) >
       LIMITS.tableColumnsEverMax

@@ -6,7 +6,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { refusal, violated } from '../../platform/pg/database.ts'
+import { refusal, violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
@@ -37,7 +37,7 @@ export const createSchema = onStructure({
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
     const { hasDocumentStore } = scope
-    const { schema, columns, indexes } = declare({
+    const { schema, columns, indexes } = await declare({
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: asked, unique, hasDocumentStore },
     })

@@ -24,8 +24,8 @@ create table tenon.outbox (
   verb text not null check (verb in ('created', 'updated', 'deleted')),
   document_id uuid not null,
   version bigint not null,
-  -- The caller's fields as they are now; null where the document is gone.
-  document jsonb,
+  -- The caller's fields as they are now; null where the document is gone. As text: nobody looks into it.
+  document json,
   -- Of the document as text, so that nobody unpacks more documents than he has room for.
   bytes integer not null default 0,
   -- Whether anon keys could read the collection when it was changed. Replayed later, when they may, it would show
@@ -99,7 +99,7 @@ begin
       created_at timestamptz(3) not null default now(),
       updated_at timestamptz(3) not null default now(),
       check (%3$s),
-      primary key (tenant_id, workspace_id, id))', declared.relation, columns, mine);
+      primary key (id))', declared.relation, columns, mine);
   execute format('alter table tenon_data.%I enable row level security', declared.relation);
   execute format('alter table tenon_data.%I force row level security', declared.relation);
   mine := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
@@ -135,7 +135,9 @@ begin
   end loop;
 end $$;
 
--- Indexes lead with what the policies ask; one that is not unique ends with the id, so that it is an order of pages.
+-- The table is one workspace's, so neither its key nor its indexes begin with what the policies ask: a statement that is
+-- planned while the table is empty has no other index to choose than the right one. One that is not unique ends with
+-- the id, so that it is an order of pages.
 create function tenon.index_statement(declared tenon.schemas, item jsonb, online boolean) returns text
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -148,7 +150,7 @@ begin
     or jsonb_array_length(item -> 'columns') <> regexp_count(columns, ',') + 1 then
     raise exception 'not an index' using errcode = 'check_violation';
   end if;
-  return format('create %s index %s %I on tenon_data.%I (tenant_id, workspace_id, %s%s)',
+  return format('create %s index %s %I on tenon_data.%I (%s%s)',
     case when (item ->> 'unique')::boolean then 'unique' else '' end,
     case when online then 'concurrently if not exists' else '' end,
     declared.id || '_' || (item ->> 'name'), declared.relation, columns,

@@ -39,6 +39,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
         })
       return [await change(documents, only.collection.name, only.change)]
     },
+
+    add: async (_scope, { name }, creates) => {
+      const now = new Date()
+      const made = creates.map(({ id, content }) => toDocument(id, content.fields, 1, now, now))
+      return { made: await documents.insertMany(name, made) }
+    },
   }
 }
 

@@ -27,7 +27,10 @@ export async function listRows<Row>(
   return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
 }
 
-/** Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged. */
+/**
+ * The limit is a value like others: so the planner looks at all of them each time, which a rare one is worth.
+ * Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged.
+ */
 function pageStatement(
   { name, row, columns, resolve }: Table,
   where: Sql,

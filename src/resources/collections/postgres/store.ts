@@ -1,13 +1,14 @@
 /** The store of documents in PostgreSQL: every change, and several at once, is one transaction in one round trip. */
 
 import { Problem } from '../../../core/problem.ts'
-import { changeRefused, failedStatement, violated } from '../../../platform/pg/database.ts'
+import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { listRows } from './list.ts'
+import { refuseDeclared } from './missed.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -28,6 +29,11 @@ export const postgresStore: Store = {
         return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
       }),
     )
+    const missed = places.filter((_, index) => found[index]?.[0] === undefined)
+    await refuseDeclared(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
     return places.map(({ collection }, index) => {
       const row = found[index]?.[0]
       return row && toStored(tableOf(collection), row as unknown as TableRow)
@@ -42,37 +48,64 @@ export const postgresStore: Store = {
       query,
       collection.declared !== undefined,
     )
+    if (rows.length === 0) await refuseDeclared(scope, [collection])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes) => {
-    const steps = stepsOf(scope, writes)
+    const outcomes = await tryAll(scope, writes)
+    const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
+    await refuseDeclared(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
+    return outcomes
+  },
+
+  add: async (scope, collection, creates) => {
     try {
-      const found = await scope.batch(...steps.map((step) => step.statement))
-      const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
-      return await withExisting(scope, writes, outcomes)
+      const purpose = purposeOf(collection, true)
+      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
+      return { made: made.length }
     } catch (error) {
-      const at = failedStatement(error) ?? 0
-      const outcome = outcomeOfError(error, steps[at])
-      const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
-      // Of several that are one statement, nobody says which it was.
-      const named =
-        writes.length > 1 && steps[at]?.writes.length === 1 && failedStatement(error) !== undefined
-      if (outcome === undefined)
-        throw error instanceof Problem && named ? error.with({ op_index: before }) : error
-      return writes.map((_, index) => (index === before ? outcome : undefined))
+      const outcome = takenOf(error, collection)
+      if (outcome === undefined) throw error
+      return outcome
     }
   },
 }
 
-function outcomeOfError(error: unknown, step: Step | undefined): Outcome | undefined {
+/** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
+async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]> {
+  const steps = stepsOf(scope, writes)
+  try {
+    const found = await scope.batch(...steps.map((step) => step.statement))
+    const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
+    return await withExisting(scope, writes, outcomes)
+  } catch (error) {
+    const at = failedStatement(error) ?? 0
+    const outcome = outcomeOfError(error, steps[at], writes.length === 1)
+    const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+    // Of several that are one statement, nobody says which it was.
+    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failedStatement(error) !== undefined
+    if (outcome === undefined)
+      throw error instanceof Problem && named ? error.with({ op_index: before }) : error
+    return writes.map((_, index) => (index === before ? outcome : undefined))
+  }
+}
+
+function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
-  const constraint = violated(error)
   const { collection, change } = step?.writes[0] ?? {}
-  const { declared } = collection ?? {}
-  if (change?.verb === 'create' && constraint?.endsWith('_pkey'))
+  // Of several it stays an error: what became of the others nobody could say.
+  if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
+  return collection && takenOf(error, collection)
+}
+
+function takenOf(error: unknown, { declared }: Write['collection']) {
+  const constraint = violated(error)
   const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   return index && { taken: index.fields }
 }
@@ -82,11 +115,15 @@ function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Step[] {
   const runs: Write[][] = []
   for (const write of writes) {
     const run = runs.at(-1)
-    if (run !== undefined && alike(run[0], write)) run.push(write)
+    if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
   return runs.map((run) => stepOf(scope, run, writes.length > 1))
 }
+
+/** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
+const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
+  actor.role === 'anon' && collection.declared?.anon.read === false
 
 const alike = (a: Write | undefined, b: Write) =>
   a?.change.verb === 'create' &&
@@ -99,13 +136,12 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   if (first === undefined) throw new TypeError('a step has a write')
   const { collection, change } = first
   const table = tableOf(collection)
-  const anonReads = collection.declared?.anon.read !== false
-  const purpose = { collection: collection.name, anonReads, oneOfMany }
+  const purpose = purposeOf(collection, oneOfMany)
   if (change.verb !== 'create') {
     const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
     return { writes, statement: changeStatement(table, purpose, change), outcomes }
   }
-  if (scope.actor.role === 'anon' && collection.declared?.anon.read === false) {
+  if (isBlind(scope, first)) {
     const statement = blindCreateStatement(table, purpose, change)
     return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
   }
@@ -116,6 +152,11 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   }
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
+
+const purposeOf = ({ name, declared }: Write['collection'], oneOfMany: boolean): Purpose => ({
+  ...{ collection: name, oneOfMany },
+  anonReads: declared?.anon.read !== false,
+})
 
 /** The document as it was sent: who may not read is shown nothing else. */
 function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {

@@ -76,7 +76,7 @@ function ofDeclaration(declared: Declaration): Table {
   return {
     name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
     own: sql`true`,
-    key: sql`tenant_id, workspace_id, id`,
+    key: sql`id`,
     stamp: NO_STAMP,
     columns,
     rest,

@@ -1,11 +1,10 @@
 /** Changes of documents as statements. Each writes its line of the outbox in the same breath. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import { commas, Sql, sql } from '../../../platform/pg/sql.ts'
-import type { Change } from '../store.ts'
+import { commas, Sql, sql, textArray } from '../../../platform/pg/sql.ts'
+import type { Change, Create } from '../store.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
-type Create = Extract<Change, { verb: 'create' }>
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** What the statements are for, besides the table. */
@@ -25,15 +24,17 @@ const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, writ
 
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
+  const [only, ...more] = creates
+  const document = only === undefined || more.length > 0 ? told(table) : sql`${only.content.text}::json`
   return sql`with written as (${insertStatement(table, creates)} on conflict (${table.key}) do nothing returning ${table.row}),
-    told as (${tell(purpose, 'created', table.document)}) select ${shown(purpose)} from written`
+    told as (${tell(purpose, 'created', document)}) select ${shown(purpose)} from written`
 }
 
 /** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
 export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
   const written = sql`select ${create.id}::uuid as id, 1 as version`
   return sql`with written as (${written}),
-    told as (${tell(purpose, 'created', sql`${create.content.text}::jsonb`)}) ${insertStatement(table, [create])}`
+    told as (${tell(purpose, 'created', sql`${create.content.text}::json`)}) ${insertStatement(table, [create])}`
 }
 
 function insertStatement(table: Table, creates: readonly Create[]): Sql {
@@ -82,7 +83,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const here = sql`${table.own} and id = ${id}`
   if (verb === 'delete') {
     const written = sql`delete from ${table.name} where ${here} and (${at}) returning id, version`
-    return reported(table, purpose, here, { written, told: tell(purpose, 'deleted', sql`null::jsonb`) })
+    return reported(table, purpose, here, { written, told: tell(purpose, 'deleted', sql`null::json`) })
   }
   if (verb === 'update' && Object.keys(change.content.fields).length + change.unset.length === 0) {
     return reported(table, purpose, here, {
@@ -93,7 +94,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const written = sql`update ${table.name} set ${commas([...sets, sql`version = version + 1`, sql`updated_at = now()`])}
     where ${here} and (${at}) and ${bytes} <= ${LIMITS.documentBytesMax}
     returning ${table.row}`
-  return reported(table, purpose, here, { written, told: tell(purpose, 'updated', table.document), bytes })
+  return reported(table, purpose, here, { written, told: tell(purpose, 'updated', told(table)), bytes })
 }
 
 interface Made {
@@ -113,6 +114,8 @@ function reported(table: Table, purpose: Purpose, here: Sql, { written, told, by
     from (select 1) one left join written on true`
 }
 
+const told = (table: Table): Sql => sql`(${table.document})::json`
+
 /** A line of the outbox for each row that was written. */
 const tell = ({ collection, anonReads }: Purpose, verb: Verb, document: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
@@ -128,8 +131,7 @@ interface Sets {
 function updating(table: Table, { content, unset }: Extract<Change, { verb: 'update' }>): Sets {
   const { typed, rest } = split(table, content.fields)
   const named = new Set([...Object.keys(content.fields), ...unset])
-  const gone = sql`array(select jsonb_array_elements_text(${JSON.stringify([...named])}::jsonb))`
-  const after = sql`((${table.rest} - ${gone}) || ${JSON.stringify(rest)}::jsonb)`
+  const after = sql`((${table.rest} - ${textArray([...named])}::text[]) || ${JSON.stringify(rest)}::jsonb)`
   const columns = table.columns.filter(({ property }) => named.has(property))
   const sets = columns.map((column) => sql`${column.sql} = ${columnValue(typed, column)}`)
   const sizes = table.columns

@@ -1,9 +1,13 @@
 /** How one request uses the thread that serves everybody: in short turns, and not without end. */
 
 import { setImmediate } from 'node:timers/promises'
-import { LIMITS } from '../../core/limits.ts'
-import { Problem } from '../../core/problem.ts'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
 
+/** Whoever rests goes on one by one, so that between two requests of others there is one turn, not one of each. */
+let last: Promise<unknown> = Promise.resolve()
+
+/** For a loop whose steps may each take long, over what a caller has sent. */
 export class Turns {
   readonly #mostMs: number
   #spentMs = 0
@@ -30,10 +34,12 @@ export class Turns {
   }
 
   /** Lets others go first, where this one has held the thread for a while. */
-  async rest(): Promise<void> {
-    if (this.#turnMs < LIMITS.turnMs) return
+  rest(): Promise<void> | undefined {
+    if (this.#turnMs < LIMITS.turnMs) return undefined
     this.#turnMs = 0
-    await setImmediate()
+    const mine = last.then(() => setImmediate())
+    last = mine
+    return mine
   }
 }
 

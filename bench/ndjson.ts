@@ -1,0 +1,70 @@
+/** A soak: a million small lines in and out again, and what the API process has in memory meanwhile. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { forgetPeak, peakMb, residentMb } from '../test/support/resident.ts'
+import { startPlatform } from '../test/support/start.ts'
+import { print } from './measure.ts'
+import { aRoom, type Room } from './room.ts'
+
+const LINES = 1_000_000
+
+export async function ndjson(): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
+  const { running, stack, stop } = await startPlatform(dir)
+  try {
+    const room = await aRoom(running)
+    const pid = stack.supervisor.pid('api') ?? 0
+    await send(room, 'warm', linesTo(20_000))
+    print('1,000,000 lines', 's', 'MiB before', 'MiB peak', 'MiB after')
+    await measured('import', pid, () => send(room, 'soak', linesTo(LINES)))
+    await measured('the same file again', pid, () => send(room, 'soak', linesTo(LINES)))
+    await measured('export', pid, () => receive(room, 'soak'))
+  } finally {
+    await stop()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function measured(what: string, pid: number, work: () => Promise<void>): Promise<void> {
+  await forgetPeak(pid)
+  const before = await residentMb(pid)
+  const startedMs = performance.now()
+  await work()
+  const seconds = (performance.now() - startedMs) / 1_000
+  print(what, seconds, String(before), String(await peakMb(pid)), String(await residentMb(pid)))
+}
+
+function* linesTo(count: number): Generator<string> {
+  for (let from = 0; from < count; from += 1_000) {
+    const numbers = Array.from({ length: Math.min(1_000, count - from) }, (_, n) => from + n)
+    yield numbers.map((n) => `{"n":${n},"title":"line ${n}","done":${n % 2 === 0}}\n`).join('')
+  }
+}
+
+/** @throws Error where not every line was stored, or there already */
+async function send(room: Room, name: string, lines: Iterable<string>): Promise<void> {
+  const headers = { apikey: room.apikey, 'content-type': 'application/x-ndjson', 'idempotency-key': name }
+  const sent = request(`${room.url}/v1/collections/${name}/import`, { method: 'POST', headers })
+  const reply = new Promise<string>((resolve, reject) => {
+    sent.on('error', reject)
+    sent.on('response', (response) => {
+      text(response).then(resolve, reject)
+    })
+  })
+  await pipeline(Readable.from(lines), sent)
+  const report = JSON.parse(await reply) as { lines?: number; created: number; existing: number }
+  if (report.lines !== report.created + report.existing) throw new Error(await reply)
+}
+
+async function receive({ url, apikey }: Room, name: string): Promise<void> {
+  const { body } = await fetch(`${url}/v1/collections/${name}/export`, { headers: { apikey } })
+  let lines = 0
+  for await (const chunk of body ?? []) for (const byte of chunk) if (byte === 0x0a) lines += 1
+  if (lines !== LINES) throw new Error(`${lines} lines came out`)
+}

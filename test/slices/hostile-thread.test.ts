@@ -1,0 +1,93 @@
+/** Documents that are costly to judge, hundreds at a time: the process has one thread, and others need it too. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Reply, type Room, unique } from '../support/tenants.ts'
+
+/** Takes a time that doubles with each pair of letters, and finds nothing. */
+const SLOW = '^(a|b|ab)*$'
+const PAIRS_MAX = 40
+const MANY = 60
+
+let room: Room
+let neighbour: Room
+/** A text that takes some milliseconds on this machine. */
+let costly: string
+beforeAll(async () => {
+  ;[room, neighbour] = await Promise.all([aRoom(), aRoom()])
+  costly = await aCostlyText()
+}, 60_000)
+
+async function aCostlyText(): Promise<string> {
+  const pattern = new RegExp(SLOW, 'u')
+  for (let pairs = 8; pairs < PAIRS_MAX; pairs++) {
+    const text = `${'ab'.repeat(pairs)}!`
+    const since = performance.now()
+    pattern.test(text)
+    if (performance.now() - since > 3) return text
+  }
+  throw new Error('no text is costly')
+}
+
+async function declare(more: object = {}): Promise<{ id: string; at: string }> {
+  const collection = unique('c')
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection, store: 'relational', mode: 'warn' },
+    ...{ schema: { properties: { a: { type: 'string', pattern: SLOW } } }, ...more },
+  }
+  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  expect(made.status).toBe(201)
+  return { id: made.body.id, at: `/v1/collections/${collection}` }
+}
+
+/** Expects that a neighbour never waits for most of the work. */
+async function whileWorking(status: number, work: () => Promise<Reply>): Promise<void> {
+  const since = performance.now()
+  let reply: Reply | undefined
+  const done = work().then((it) => {
+    reply = it
+  })
+  let waited = 0
+  while (reply === undefined) {
+    const asked = performance.now()
+    expect((await call('GET', '/v1/collections/x/documents', { as: neighbour.anon })).status).toBe(200)
+    waited = Math.max(waited, performance.now() - asked)
+  }
+  await done
+  const took = performance.now() - since
+  expect([reply.status, reply.body]).toEqual([status, expect.anything()])
+  expect(waited).toBeLessThan(took / 3)
+}
+
+const body = () => ({ ops: Array.from({ length: MANY }, () => ({ op: 'create', data: { a: costly } })) })
+const LINES = { 'content-type': 'application/x-ndjson' }
+const lines = () => `${JSON.stringify({ a: costly })}\n`.repeat(MANY)
+const properties = () => {
+  const property = { type: 'string', pattern: SLOW, default: costly }
+  return Object.fromEntries(Array.from({ length: MANY }, (_, n) => [`p${n}`, property]))
+}
+
+test('documents of a batch are judged in turns with the requests of others', async () => {
+  const { at } = await declare()
+  await whileWorking(200, () => call('POST', `${at}/batch`, { as: room.service, body: body() }))
+}, 60_000)
+
+test('so are lines of an import', async () => {
+  const { at } = await declare()
+  const work = () => call('POST', `${at}/import`, { as: room.service, body: lines(), headers: LINES })
+  await whileWorking(200, work)
+}, 60_000)
+
+test('so are documents that a change of their schema is held against', async () => {
+  const { at, id } = await declare({ schema: {}, mode: 'off' })
+  expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
+  const change = { mode: 'enforce', schema: { properties: { a: { type: 'string', pattern: SLOW } } } }
+  await whileWorking(409, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
+}, 60_000)
+
+test('so are defaults of a schema', async () => {
+  const declaration = {
+    ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'document' },
+    schema: { properties: properties() },
+  }
+  await whileWorking(422, () => call('POST', '/v1/schemas', { as: room.operator, body: declaration }))
+}, 60_000)
