@@ -2,7 +2,6 @@
 
 import { DatabaseError } from 'pg'
 import { Problem } from '../../core/problem.ts'
-import type { Mandate } from './database.ts'
 
 /** 55P03 is a lock that somebody else holds for long, 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
 const REFUSALS = [
@@ -13,7 +12,7 @@ const REFUSALS = [
 ] as const
 
 /** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
-export function translate(error: unknown, mask?: Mandate['mask']): Problem | DatabaseError {
+export function translate(error: unknown, mask?: string): Problem | DatabaseError {
   if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
@@ -37,7 +36,7 @@ export const tooLongForIndex = (cause: unknown) =>
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-function quotaExceeded(error: DatabaseError, mask: Mandate['mask'] | undefined): Problem {
+function quotaExceeded(error: DatabaseError, mask: string | undefined): Problem {
   const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
   const { quota } = members
   // How much the workspace has, in collections that it may not read as well, is no affair of an anon key.
