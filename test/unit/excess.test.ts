@@ -2,8 +2,10 @@
 
 import { expect, test } from 'vitest'
 import type { Problem } from '../../src/core/problem.ts'
+import { commas, sql } from '../../src/platform/pg/sql.ts'
 import { batchDocuments } from '../../src/resources/collections/batch.ts'
 import { checkFields } from '../../src/resources/collections/bounds.ts'
+import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
 
 /** Of the processor, so that neighbours on the machine do not count. */
 function costOf(work: () => unknown): { ms: number; problem: Problem } {
@@ -46,4 +48,31 @@ test.each([
   expect([problem.code, problem.errors.length > 0]).toEqual(['validation_failed', true])
   expect(problem.detail).toMatch(detail)
   expect(ms).toBeLessThan(600)
+})
+
+test.each<[string, Record<string, unknown>]>([
+  ['a list of half a million', { a: { eq: list(500_000, () => 0) } }],
+  ['an object of 100,000 members', { a: { cs: named(100_000) } }],
+  ['100,000 fields', named(100_000)],
+  ['a pattern of a megabyte', { a: { like: '\\a'.repeat(500_000) } }],
+])('a filter with %s is refused, and soon', (_name, filter) => {
+  const { ms, problem } = costOf(() => readBodyFilter(filter))
+  expect(problem.code).toBe('filter_too_large')
+  expect(ms).toBeLessThan(250)
+})
+
+test('a filter with as much as it may have is read', () => {
+  const values = list(500, (n) => `value ${n}`)
+  const filter = { $and: list(50, (n) => ({ [`f${n}`]: { not: { in: values } } })) }
+  expect(readBodyFilter(filter)).toMatchObject({ kind: 'all' })
+})
+
+test('a statement of 200 columns is put together in a fraction of a millisecond', () => {
+  const columns = list(200, (n) => sql`${n}::text`)
+  const before = process.cpuUsage()
+  for (let n = 0; n < 1_000; n++) commas(columns)
+  const { user, system } = process.cpuUsage(before)
+  expect((user + system) / 1_000).toBeLessThan(250)
+  expect(commas(columns.slice(0, 3)).text).toBe('$1::text, $2::text, $3::text')
+  expect(commas([]).text).toBe('')
 })

@@ -35,6 +35,20 @@ export class Sql {
     return new Sql(texts, bound)
   }
 
+  /** Put together at once: of hundreds of columns, one by one, the beginning would be copied hundreds of times. */
+  static joined(parts: readonly Sql[], by: ', ' | ' + '): Sql {
+    const texts = ['']
+    for (const [index, part] of parts.entries()) {
+      const [head = '', ...rest] = part.#parts
+      texts[texts.length - 1] += index === 0 ? head : `${by}${head}`
+      texts.push(...rest)
+    }
+    return new Sql(
+      texts,
+      parts.flatMap((part) => part.#values),
+    )
+  }
+
   /** One name, in quotes. @throws TypeError where it is not of the form of names that the platform itself gives */
   static identifier(name: string): Sql {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new TypeError('not an identifier of ours')
@@ -67,8 +81,7 @@ export const textArray = (texts: readonly string[]): string =>
 
 /** `a, b, c` */
 export function commas(parts: readonly Sql[]): Sql {
-  const [first, ...rest] = parts
-  return first === undefined ? sql`` : rest.reduce((all, part) => sql`${all}, ${part}`, first)
+  return Sql.joined(parts, ', ')
 }
 
 function encode(value: SqlValue): string | null {

@@ -3,6 +3,7 @@
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { Declaration } from '../schemas/declarations.ts'
 import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
 import { asDeclared } from './declared.ts'
 import { type Shown, toDocument } from './fields.ts'
@@ -34,10 +35,10 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
     ...(count !== undefined && { count }),
   }
   const { rows, total } = await inCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.list(scope, collection, asDeclared(query, collection.declared)),
-  ).catch((error: unknown) => {
-    throw explained(error, query)
-  })
+    store.list(scope, collection, asDeclared(query, collection.declared)).catch((error: unknown) => {
+      throw explained(error, query, collection.declared)
+    }),
+  )
   const shown = rows.slice(0, size)
   const last = shown.at(-1)
   const more = rows.length > size && last !== undefined
@@ -52,15 +53,22 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
   }
 }
 
-/** A scan that took too long: which fields an index would help. */
-function explained(error: unknown, { filter, order }: Query): unknown {
+/** A scan that took too long: which fields an index would help that is not there yet. */
+function explained(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
   if (!(error instanceof Problem && error.code === 'query_timeout')) return error
-  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].map(pathText)
-  const fields = [...new Set(paths)].filter((name) => name !== 'id')
-  if (fields.length === 0) return error
-  const hint = `Narrow it, or declare the collection with an index on ${fields.join(', ')} (POST /v1/schemas).`
+  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
+  const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
+  const fields = [...new Set(paths.flat())].filter((name) => !OURS.test(name) && !first.has(name))
+  const named = fields.map((name) => pathText([name])).join(', ')
+  const hint =
+    fields.length === 0
+      ? 'Narrow it: the fields that it uses have an index, or cannot have one.'
+      : `Narrow it, or declare the collection with an index on ${named} (POST /v1/schemas).`
   return new Problem('query_timeout', { hint, cause: error.cause })
 }
+
+/** Fields that no declaration has. */
+const OURS = /^(id$|_)/
 
 /** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
 function totalOrder(asked: readonly OrderKey[]): OrderKey[] {

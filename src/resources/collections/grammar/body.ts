@@ -7,6 +7,7 @@ import {
   type Container,
   checkElements,
   checkJson,
+  checkParts,
   containerOf,
   isObject,
   type JsonObject,
@@ -17,6 +18,7 @@ import { readPath, refusal, type Source } from './text.ts'
 
 /** `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold. */
 export function readBodyFilter(filter: JsonObject): Filter {
+  checkParts(filter, { code: 'filter_too_large', in: 'body', name: 'filter' })
   return readAll(filter, new Budget(), 0)
 }
 

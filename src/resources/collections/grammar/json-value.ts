@@ -10,6 +10,19 @@ export type JsonObject = Readonly<Record<string, unknown>>
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** Refuses more names and values than any query needs, before somebody looks at each. */
+export function checkParts(filter: JsonObject, source: Source): void {
+  const open: object[] = [filter]
+  let parts = 0
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    const members = Object.values(value)
+    parts += members.length
+    if (parts > LIMITS.filterPartsMax)
+      throw refusal(source, `A filter has at most ${LIMITS.filterPartsMax} names and values in all.`)
+    for (const member of members) if (typeof member === 'object' && member !== null) open.push(member)
+  }
+}
+
 /** Depth first: what comes is as deep as its sender liked. */
 export function checkJson(value: unknown, source: Source, depth = 1): Json {
   if (typeof value === 'string') checkText(value, source)

@@ -9,6 +9,10 @@ const WILD: Readonly<Record<string, 'any' | 'one'>> = { '%': 'any', '*': 'any', 
 /** @throws Problem `filter_too_large`: each wildcard multiplies the work of a store's matcher */
 export function readPattern(text: string, source: Source): Pattern {
   checkText(text, source)
+  if (text.length > LIMITS.likeCharsMax) {
+    const detail = `A pattern has at most ${LIMITS.likeCharsMax} characters.`
+    throw refusal({ ...source, code: 'filter_too_large' }, detail)
+  }
   const parts: PatternPart[] = []
   let literal = ''
   const flush = () => {

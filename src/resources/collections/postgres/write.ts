@@ -1,7 +1,7 @@
 /** Changes of documents as statements. Each writes its line of the outbox in the same breath. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import { commas, type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
+import { commas, Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { Change, Create } from '../store.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
@@ -140,7 +140,7 @@ function updating(table: Table, { content, unset }: Extract<Change, { verb: 'upd
       const value = columns.includes(column) ? columnValue(typed, column) : column.sql
       return sql`coalesce(octet_length((${value})::text), 0)`
     })
-  const bytes = sizes.reduce((sum, size) => sql`${sum} + ${size}`, sql`octet_length(${after}::text)`)
+  const bytes = Sql.joined([sql`octet_length(${after}::text)`, ...sizes], ' + ')
   return { sets: [...sets, sql`${table.rest} = ${after}`], bytes }
 }
 
