@@ -124,8 +124,8 @@ function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () =>
   if (request.body !== undefined && !jsonTypes(operation).includes(mediaType(request)))
     throw unsupported(operation)
   if (field !== '*') return request.body === undefined ? {} : { [field]: request.body }
-  const body = request.body ?? {}
-  if (typeof body !== 'object' || Array.isArray(body)) {
+  const { body = {} } = request
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new Problem('body_invalid', { detail: 'The body must be a JSON object.' })
   }
   for (const name of Object.keys(body)) refuseElsewhere(operation, name)

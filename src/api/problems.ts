@@ -29,8 +29,15 @@ export function toProblem(error: unknown): Problem {
   const known = FRAMEWORK[code]
   if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
   if (error instanceof SyntaxError && 'statusCode' in error)
-    return new Problem('body_invalid', { cause: error })
+    return new Problem('body_invalid', { detail: forbiddenOr(error), cause: error })
   return new Problem('internal', { cause: error })
+}
+
+/** What the parser refuses although it is JSON: names that would reach into the prototypes of objects. */
+function forbiddenOr({ message }: SyntaxError): string {
+  return /forbidden/.test(message)
+    ? 'A member is called __proto__, or constructor with a member prototype: such names are not taken.'
+    : 'The request could not be read.'
 }
 
 function detailOf(code: ProblemCode): string {

@@ -91,6 +91,24 @@ export class Idempotency {
   }
 }
 
+/**
+ * When a key was first used within its day, and what ids are made of under it: for what is too long to be kept and sent
+ * again, and so has to be met again piece by piece.
+ * @param id SHA-256 of whose key it is
+ */
+export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ seed: Buffer; atMs: number }> {
+  const row = await scope.row<Claimed>(sql`
+    insert into idempotency as known (id, request, seed, expires_at)
+    values (${id}, ${id}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour')
+    on conflict (tenant_id, workspace_id, role, id) do update set
+      seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
+      made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
+      expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end
+    returning seed, made_at`)
+  if (row === undefined) throw new Problem('internal')
+  return { seed: row.seed, atMs: Date.parse(row.made_at) }
+}
+
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
 interface Claimed {

@@ -183,6 +183,15 @@ test('a patch is held to the bounds of documents', async () => {
   expect((await call('GET', at('bounds', body.id), { as })).body).toEqual(body)
 })
 
+test('an empty patch changes nothing, and a part of a document has the tag of the whole', async () => {
+  const as = room.service
+  const { body } = await call('POST', at('parts'), { as, body: { a: 1, b: { c: 2, d: 3 } } })
+  const patched = await call('PATCH', at('parts', body.id), { as, body: {} })
+  expect([patched.headers.get('etag'), patched.body]).toEqual(['"v1"', body])
+  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: room.anon })
+  expect([part.headers.get('etag'), part.body]).toEqual(['"v1"', { id: body.id, b: { d: 3 } }])
+})
+
 test('HEAD answers as GET does, without the body', async () => {
   const as = room.service
   const { body } = await call('POST', at('heads'), { as, body: { a: 1 } })

@@ -267,6 +267,18 @@ describe('Idempotency-Key', () => {
     })
   })
 
+  test('a line that was changed is another document, and all are of the time when they were made', async () => {
+    const as = room.service
+    const name = await aCollection()
+    const headers = { 'idempotency-key': 'changed' }
+    await call('POST', documents(name), { as, body: { n: 'before' } })
+    await importInto(name, lines({ n: 0 }, { n: 1 }), { as, headers })
+    const again = await importInto(name, lines({ n: 0 }, { n: 'new' }), { as, headers })
+    expect(again.body).toMatchObject({ created: 1, existing: 1 })
+    const shown = numbers(await exported(name, { as }))
+    expect([shown[0], shown.slice(1).sort()]).toEqual(['before', [0, 1, 'new']])
+  })
+
   test('a file that broke off goes on where it ended', async () => {
     const as = room.service
     const name = await aCollection()

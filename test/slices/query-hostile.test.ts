@@ -27,6 +27,7 @@ test.each([
   ['a prototype', '{"filter":{"__proto__":{"a":1}}}', 'body_invalid'],
   ['an operator called toString', '{"filter":{"a":{"toString":1}}}', 'filter_operator_unknown'],
   ['an operator called __proto__ in quotes', '{"filter":{"\\"__proto__\\"":1}}', 'filter_invalid'],
+  ['null', 'null', 'body_invalid'],
   ['NUL', '{"filter":{"a":"\\u0000"}}', 'filter_invalid'],
   ['half a surrogate', '{"filter":{"a":"\\ud800"}}', 'filter_invalid'],
   ['NUL inside a value', '{"filter":{"a":{"eq":[{"\\u0000":1}]}}}', 'filter_invalid'],

@@ -54,12 +54,18 @@ describe('lines', () => {
   })
 })
 
-test('ids of a key stand in the order of the lines, and are the same each time', () => {
+test('ids of a key stand in the order of the lines, are the same for the same text, and are of their time', () => {
   const numbers = Array.from({ length: 3_000 }, (_, n) => n + 1)
-  const ids = numbers.map(seeded('t/w/c/k'))
+  const atMs = Date.parse('2026-01-01T00:00:00Z')
+  const idsOf = (seed: string, text: string) => {
+    const idOf = seeded({ seed: Buffer.from(seed), atMs })
+    return numbers.map((line) => idOf(line, text))
+  }
+  const ids = idsOf('k', 'a')
   expect([...ids].sort()).toEqual(ids)
-  expect(numbers.map(seeded('t/w/c/k'))).toEqual(ids)
-  expect(new Set([...ids, ...numbers.map(seeded('t/w/c/l'))]).size).toBe(6_000)
+  expect(idsOf('k', 'a')).toEqual(ids)
+  expect(new Set([...ids, ...idsOf('l', 'a'), ...idsOf('k', 'b')]).size).toBe(9_000)
+  expect(ids.every((id) => Number.parseInt(id.replace('-', '').slice(0, 12), 16) === atMs)).toBe(true)
 })
 
 test('JSON is read as the door reads it', () => {

@@ -15,8 +15,6 @@ interface Measure {
   keys: number
   /** Names and indexes that lead to where the walk is. */
   readonly path: (string | number)[]
-  /** PostgreSQL refuses half a pair, MongoDB would store another character. */
-  halves: boolean
   readonly faults: Fault[]
 }
 
@@ -27,10 +25,9 @@ interface Measure {
  */
 export function checkFields(fields: Fields): Content {
   const text = textOf(fields)
-  const measure: Measure = { keys: 0, path: [], halves: false, faults: [] }
+  const measure: Measure = { keys: 0, path: [], faults: [] }
   for (const name of Object.keys(fields)) note(measure, reserved(name))
   inspect(fields, 1, measure)
-  if (measure.halves) throw new Problem('value_invalid', { detail: 'A text holds half a surrogate pair.' })
   if (measure.keys > LIMITS.documentKeysMax)
     measure.faults.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
   refuse(measure.faults)
@@ -81,7 +78,6 @@ const HALF = /\p{Surrogate}/u
 /** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
 function inspect(value: unknown, depth: number, measure: Measure): void {
   note(measure, faultOf(value, measure))
-  if (typeof value === 'string') measure.halves ||= HALF.test(value)
   if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
   if (depth > LIMITS.documentDepthMax) {
     note(measure, fault(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
@@ -93,7 +89,6 @@ function inspect(value: unknown, depth: number, measure: Measure): void {
   }
   for (const [name, member] of Object.entries(value)) {
     measure.keys += 1
-    measure.halves ||= HALF.test(name)
     note(measure, faultOfName(name, measure))
     below(member, name, depth, measure)
   }
@@ -110,6 +105,8 @@ function faultOfName(name: string, measure: Measure): Fault | undefined {
   if (name === '') return fault(pointerOf(measure), 'has a name that is empty')
   if (name.includes('\u0000'))
     return fault(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
+  if (HALF.test(name))
+    return fault(pointerOf(measure), 'has a name with half a surrogate pair', 'value_invalid')
   // A code unit is at most three bytes: most names need not be counted.
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
@@ -121,10 +118,7 @@ function faultOfName(name: string, measure: Measure): Fault | undefined {
 
 /** What of a single value would not read back the same. */
 function faultOf(value: unknown, measure: Measure): Fault | undefined {
-  if (typeof value === 'string')
-    return value.includes('\u0000')
-      ? fault(pointerOf(measure), 'holds a NUL character', 'string_nul')
-      : undefined
+  if (typeof value === 'string') return faultOfText(value, measure)
   if (typeof value !== 'number') return undefined
   if (!Number.isFinite(value))
     return fault(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
@@ -134,6 +128,14 @@ function faultOf(value: unknown, measure: Measure): Fault | undefined {
     'is an integer beyond 2^53 and would not read back the same',
     'number_unsafe',
   )
+}
+
+/** PostgreSQL takes neither; of half a pair MongoDB would store another character. */
+function faultOfText(text: string, measure: Measure): Fault | undefined {
+  if (text.includes('\u0000')) return fault(pointerOf(measure), 'holds a NUL character', 'string_nul')
+  return HALF.test(text)
+    ? fault(pointerOf(measure), 'holds half a surrogate pair', 'value_invalid')
+    : undefined
 }
 
 /** Put together where there is a fault: most values have none. */

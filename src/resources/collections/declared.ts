@@ -13,7 +13,15 @@ export function asDeclared(query: Query, declared: Declaration | undefined): Que
   if (declared === undefined) return query
   const closed = closedNames(declared)
   if (closed !== undefined) checkNames(query, closed)
+  if (declared.mode === 'enforce') checkOrder(query.order, declared.scalars)
   return { ...query, filter: typed(query.filter, declared.scalars) }
+}
+
+/** @throws Problem `select_invalid` where the schema is closed and has no such field */
+export function checkSelected(selected: readonly string[], declared: Declaration | undefined): void {
+  const closed = declared && closedNames(declared)
+  if (closed !== undefined)
+    checkNames({ filter: { kind: 'all', of: [] }, order: [], limit: 0, selected }, closed)
 }
 
 const OURS = ['id', '_created_at', '_updated_at', '_version']
@@ -49,6 +57,20 @@ function undeclared(code: ProblemCode, name: string, known: readonly string[]): 
     { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
   ] as const
   return new Problem(code, { detail, hint, errors })
+}
+
+/** Below a scalar there is nothing to order by: what stands there was to be a direction. */
+function checkOrder(order: Query['order'], scalars: Declaration['scalars']): void {
+  const slip = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
+  if (slip === undefined) return
+  const [name, ...below] = slip.path
+  const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(slip.path)} to order by.`
+  const hint = `After ${name} stand asc or desc, and nullsfirst or nullslast, not ${below.join('.').slice(0, 50)}.`
+  throw new Problem('order_invalid', {
+    detail,
+    hint,
+    errors: [{ in: 'query', name: 'order', pointer: '', detail }],
+  })
 }
 
 /** Literals on declared scalar properties become the one of their forms that has the type. */

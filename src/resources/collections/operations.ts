@@ -8,11 +8,12 @@ import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { versionsOf } from './conditions.ts'
+import { checkSelected } from './declared.ts'
 import { CollectionName, Document, Fields, Shown, toDocument } from './fields.ts'
 import { readBodyFilter } from './grammar/body.ts'
 import { OPERATOR_NAMES } from './grammar/operators.ts'
 import { readOrder, readSort } from './grammar/order.ts'
-import { readSelection, readUnset } from './grammar/select.ts'
+import { project, readSelection, readUnset } from './grammar/select.ts'
 import { readFilters } from './grammar/url.ts'
 import { pageOf } from './page.ts'
 import { etagOf, missing } from './refusals.ts'
@@ -56,22 +57,6 @@ export const createDocument = inWorkspace({
   run: async (scope, { name, document }) => left(await write(scope, name, { op: 'create', data: document })),
 })
 
-export const getDocument = inWorkspace({
-  name: 'collection.get',
-  summary: 'Read a document',
-  roles: READERS,
-  input: Input({ name: CollectionName, id: Ref('document') }),
-  output: Document,
-  http: { method: 'GET', path: '/v1/collections/{name}/documents/{id}', etag },
-  run: async (scope, { name, id }) => {
-    const [stored] = await inCollection(scope, name, ['read'], ({ store, collection }) =>
-      store.read(scope, [{ collection, id: documentId(id) }]),
-    )
-    if (stored === undefined) throw missing()
-    return toDocument(stored)
-  },
-})
-
 /** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
 const PairOfTexts = Type.Unsafe<readonly [string, string]>(
   Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
@@ -98,6 +83,30 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
       'Asks for `page.total`, also as `Prefer: count=…`; `estimated` is quick where there are many.',
   }),
 )
+
+export const getDocument = inWorkspace({
+  name: 'collection.get',
+  summary: 'Read a document, or some of its fields',
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
+  output: Type.Object({ document: Shown, version: Type.Integer() }),
+  http: {
+    method: 'GET',
+    path: '/v1/collections/{name}/documents/{id}',
+    replyBody: 'document',
+    etag: ({ version }) => etagOf(version),
+  },
+  run: async (scope, { name, id, select }) => {
+    const selection = readSelection(select, 'query')
+    const selected = selection === undefined ? [] : [...selection.keys()]
+    const [stored] = await inCollection(scope, name, ['read'], ({ store, collection }) => {
+      checkSelected(selected, collection.declared)
+      return store.read(scope, [{ collection, id: documentId(id) }])
+    })
+    if (stored === undefined) throw missing()
+    return { document: project(toDocument(stored), selection), version: stored.version }
+  },
+})
 
 export const listDocuments = inWorkspace({
   name: 'collection.list',

@@ -97,6 +97,7 @@ export function planOn(
     case 'replace':
       return written(collection, at, defaulted(collection, wish.data))
     case 'merge':
+      if (Object.keys(wish.data).length === 0) return setting(collection, at, current, NOTHING)
       // The patch is held to the same bounds as what comes of it.
       return written(collection, at, mergePatch(current.fields, checkFields(wish.data).fields))
     case 'update':
@@ -123,6 +124,8 @@ function creation(collection: Collection, data: Fields, id: string): Planned {
   const { content, warnings } = checked(collection, defaulted(collection, data))
   return { change: { verb: 'create', id, content }, warnings, again: false }
 }
+
+const NOTHING = { data: {}, unset: [] } as const
 
 type At = { readonly id: string; readonly ifVersions: readonly number[] }
 

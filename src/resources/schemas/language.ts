@@ -157,7 +157,8 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   if (UNKEEPABLE.test(json)) fault(walk, '', 'holds a NUL character or half a surrogate pair')
   if (schema['type'] !== undefined && schema['type'] !== 'object') fault(walk, '/type', 'must be "object"')
   for (const name of Object.keys(Object(schema['properties']))) {
-    if (name === 'id' || name.startsWith('_')) fault(walk, `/properties/${token(name)}`, 'is a field of ours')
+    if (name === 'id' || /^[_$]/.test(name))
+      fault(walk, `/properties/${token(name)}`, 'is reserved: no document has it')
   }
   check(walk, schema, '')
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)

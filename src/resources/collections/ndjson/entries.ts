@@ -15,23 +15,29 @@ export interface Entry {
 }
 
 /** Gives the id of a line that names none. */
-export type IdOf = (line: number) => string
+export type IdOf = (line: number, text: string) => string
 
 /**
- * The same ids for the same seed. The time in them is the line's number, so that the documents stand in the order of
- * the file, before those that were made one by one.
+ * The same id for the same text in the same line: a file that is sent again meets its own documents, another one under
+ * the same key does not. They stand in the order of the file, at the time when the key was first used.
  */
 export const seeded =
-  (seed: string): IdOf =>
-  (line) =>
-    seededIds(line, () => createHash('sha256').update(`${seed}/${line}`).digest().subarray(0, 16)).uuid()
+  ({ seed, atMs }: { seed: Buffer; atMs: number }): IdOf =>
+  (line, text) => {
+    const random = createHash('sha256').update(seed).update(`${line}/${text}`).digest()
+    random.writeUInt32BE(line >>> 0, SEQUENCE_AT)
+    return seededIds(atMs, () => random).uuid()
+  }
+
+/** Where the library takes what stands between time and chance from: 31 bits that count up (RFC 9562 §6.2). */
+const SEQUENCE_AT = 6
 
 /** @returns undefined for a blank line */
 export function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
   if (bytes?.byteLength === 0) return undefined
   try {
     const text = textOf(bytes)
-    return text.trim() === '' ? undefined : { line, asked: askedBy(text, () => idOf(line)) }
+    return text.trim() === '' ? undefined : { line, asked: askedBy(text, () => idOf(line, text)) }
   } catch (error) {
     if (error instanceof Problem) return { line, asked: error }
     throw error

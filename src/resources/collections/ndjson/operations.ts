@@ -1,10 +1,12 @@
 /** Collections as files: documents in and out as lines of JSON, streams both ways (docs/import-export.md). */
 
+import { createHash } from 'node:crypto'
 import Type from 'typebox'
 import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { READERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
+import { firstUse } from '../../../platform/idempotency.ts'
 import { Input, inWorkspace } from '../../kinds.ts'
 import { CollectionName } from '../fields.ts'
 import { readOrder } from '../grammar/order.ts'
@@ -78,13 +80,17 @@ export const importDocuments = inWorkspace({
       content_encoding: 'content-encoding',
     },
   },
-  run: (scope, { name, content, on_error, idempotency_key: key, ...headers }) => {
+  run: async (scope, { name, content, on_error, idempotency_key: key, ...headers }) => {
     refuseOthers(headers)
-    const { tenantId, workspaceId } = scope.ref
-    const idOf = key === undefined ? () => scope.uuid() : seeded([tenantId, workspaceId, name, key].join('/'))
+    const idOf =
+      key === undefined
+        ? () => scope.uuid()
+        : seeded(await firstUse(scope, digestOf('import', scope.actor.subject, name, key)))
     return importLines(scope, { collection: name, idOf, stops: on_error === 'stop' }, content.chunks)
   },
 })
+
+const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
 
 /** A form or an archive would be a file of lines that all fail. */
 function refuseOthers(headers: { content_type?: string; content_encoding?: string }): void {
