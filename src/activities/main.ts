@@ -42,6 +42,11 @@ async function main(): Promise<void> {
       taskQueue: QUEUES.functions,
       maxConcurrentActivityTaskExecutions: availableParallelism() * LIMITS.functionSlotsPerCore,
     }),
+    Worker.create({
+      ...shared,
+      taskQueue: QUEUES.indexes,
+      maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
+    }),
   ])
   const stop = () => {
     for (const worker of workers) worker.shutdown()

@@ -131,6 +131,8 @@ export const LIMITS = {
   tableColumnsEverMax: 1_500,
   /** An index waits for transactions that are older than it. */
   builderLockWaitMs: 60_000,
+  /** Of one worker. Each has a connection of its own, which counts with those of all tenants. */
+  indexBuildsAtOnce: 4,
   builderCheckMs: 2_000,
   indexBuildMs: 86_400_000,
   indexHeartbeatMs: 30_000,

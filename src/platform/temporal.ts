@@ -26,6 +26,7 @@ export const QUEUES = {
   calls: 'tenon-calls',
   provisioning: 'tenon-provisioning',
   functions: 'tenon-functions',
+  indexes: 'tenon-indexes',
 } as const
 
 const CALL_DEADLINE_MS = 5_000

@@ -5,7 +5,8 @@ import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { IndexBuildInput, Json, WorkFailure } from '../core/work.ts'
 
-const QUEUE = 'tenon-provisioning'
+/** Of its own: builds may take hours, and nobody's workspace waits for them. */
+const QUEUE = 'tenon-indexes'
 const RETRY = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' } as const
 const BUILD_ATTEMPTS = 8
 

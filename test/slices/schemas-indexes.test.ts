@@ -1,8 +1,19 @@
 /** Indexes and unique constraints of collections that are in use. */
 
 import { randomBytes } from 'node:crypto'
-import { beforeAll, expect, test } from 'vitest'
-import { aRoom, asSuperuser, call, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
+import { Client } from 'pg'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  eventually,
+  type Reply,
+  type Room,
+  unique,
+} from '../support/tenants.ts'
 
 let room: Room
 beforeAll(async () => {
@@ -153,6 +164,28 @@ test('a text that is too long for an index is refused where it is written', asyn
   const reply = await create(body.collection, { title: long })
   expect([reply.status, reply.body.code]).toEqual([400, 'value_invalid'])
 })
+
+test('many at once have few connections, and workspaces are made meanwhile', async () => {
+  const schemas = await Promise.all(Array.from({ length: LIMITS.indexBuildsAtOnce + 3 }, () => filled(1)))
+  const builders = async () =>
+    (await asSuperuser("select from pg_stat_activity where application_name = 'tenon-builder'")).length
+  // Builds of one schema wait for each other: here, for somebody who never builds.
+  const holder = new Client({ connectionString: inject('tenon').databaseUrl })
+  await holder.connect()
+  const asked: Reply[] = []
+  try {
+    for (const { id } of schemas)
+      await holder.query('select pg_advisory_lock(hashtextextended($1, 16))', [id])
+    for (const { id } of schemas) asked.push(await change(id, { indexes: [{ fields: ['age'] }] }))
+    await eventually(async () => ((await builders()) >= LIMITS.indexBuildsAtOnce ? true : undefined))
+    await aWorkspace(room)
+    expect(await builders()).toBe(LIMITS.indexBuildsAtOnce)
+  } finally {
+    await holder.end()
+  }
+  for (const { body } of asked)
+    expect(await ended(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
+}, 60_000)
 
 test('pages of typed fields with ties and without values are the whole list, in every order', async () => {
   const types = { a: 'integer', b: 'string', c: 'number', d: 'boolean' }

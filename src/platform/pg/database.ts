@@ -167,7 +167,7 @@ async function run(client: PoolClient, mandate: Mandate, statements: readonly Sq
     const [, ...rows] = await batch.done
     return rows
   } catch (error) {
-    throw translate(error, mandate.mask)
+    throw translate(error, mandate.mask === 'tenon_anon')
   }
 }
 

@@ -11,12 +11,15 @@ const REFUSALS = [
   [/^22/, 'value_invalid'],
 ] as const
 
-/** Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's. */
-export function translate(error: unknown, mask?: string): Problem | DatabaseError {
+/**
+ * Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's.
+ * @param toAnon whether an anon key is told
+ */
+export function translate(error: unknown, toAnon = false): Problem | DatabaseError {
   if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
-  if (code === QUOTA_EXCEEDED) return quotaExceeded(error, mask)
+  if (code === QUOTA_EXCEEDED) return quotaExceeded(error, toAnon)
   if (code === TOO_LONG) return tooLongForIndex(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
@@ -36,11 +39,11 @@ export const tooLongForIndex = (cause: unknown) =>
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-function quotaExceeded(error: DatabaseError, mask: string | undefined): Problem {
+function quotaExceeded(error: DatabaseError, toAnon: boolean): Problem {
   const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
   const { quota } = members
   // How much the workspace has, in collections that it may not read as well, is no affair of an anon key.
-  if (mask === 'tenon_anon')
+  if (toAnon)
     return new Problem('quota_exceeded', {
       detail: `The quota ${quota} is used up.`,
       members: { quota },
