@@ -20,6 +20,8 @@ export const LIMITS = {
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
   batchOpsMax: 500,
+  /** Of each op, where each is done by itself. */
+  batchFaultsShownMax: 3,
   batchBytesMax: 4_194_304,
   /** Beyond it `count=estimated` takes the planner's word. */
   countedMax: 1_000,

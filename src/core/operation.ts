@@ -179,8 +179,7 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
   const place = placeOf(field, http)
   const whole = place === 'body' && http.body === field
   const inside = whole ? pointer.slice(field.length + 1) : pointer
-  const name = inside.split('/').slice(1).join('.') || field
-  return { in: place, name: place === 'query' ? (QUERY_NAMES[name] ?? name) : name, pointer: inside, detail }
+  return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
 }
 
 /** What a caller is handed of an output: all of it, or the one field that the binding names. */

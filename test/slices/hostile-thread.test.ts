@@ -87,8 +87,9 @@ test('so are lines of an import', OFTEN, async () => {
 test('so are documents that a change of their schema is held against', OFTEN, async () => {
   const { at, id } = await declare({ schema: {}, mode: 'off' })
   expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
-  const change = { mode: 'enforce', schema: { properties: { a: { type: 'string', pattern: SLOW } } } }
-  await whileWorking(409, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
+  // They all fit: of those that do not, no more are judged than are told.
+  const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
+  await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
 })
 
 test('so are defaults of a schema', OFTEN, async () => {

@@ -151,7 +151,8 @@ function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
     error: {
       code,
       ...(detail !== undefined && { detail }),
-      ...(errors.length > 0 && { errors: [...errors] }),
+      // Of five hundred, each tells a little.
+      ...(errors.length > 0 && { errors: errors.slice(0, LIMITS.batchFaultsShownMax) }),
     },
   }
 }

@@ -98,19 +98,19 @@ export async function buildIndex(
 ): Promise<void> {
   await recordStep(admin, input, name, { state: 'running' })
   if (builder === undefined) throw withoutBuilder()
-  const built = await builder.build(input.target, { schemaId: input.schema_id, name })
+  const built = await builder.build(inside.ref, { schemaId: input.schema_id, name })
   if (!built) throw await duplicates(inside, input.schema_id, name)
   await recordStep(admin, input, name, { state: 'succeeded' })
 }
 
 /** Records that an index could not be built, and clears away what there is of it. */
 export async function indexFailed(
-  { admin, builder }: Hands,
+  { admin, inside, builder }: Hands,
   input: IndexBuildInput,
   name: string,
   failure: WorkFailure,
 ): Promise<void> {
-  await builder?.clear(input.target, { schemaId: input.schema_id, name })
+  await builder?.clear(inside.ref, { schemaId: input.schema_id, name })
   await recordStep(admin, input, name, { state: 'failed', failure })
 }
 
