@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { exported, importInto, openImport } from '../support/ndjson.ts'
 import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, call as callAt, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
+import {
+  aStoringRoom as aRoom,
+  call as callAt,
+  eventually,
+  type Reply,
+  type Room,
+  unique,
+} from '../support/tenants.ts'
 
 let dir: string
 let started: Started

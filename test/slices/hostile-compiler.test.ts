@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room, unique } from '../support/tenants.ts'
+import { aStoringRoom as aRoom, call, type Room, unique } from '../support/tenants.ts'
 
 /** Stands for a folder of the object store, where files are named by buckets of all tenants. */
 let folder: string

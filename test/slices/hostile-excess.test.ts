@@ -2,7 +2,7 @@
 
 import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
-import { aRoom, call, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
+import { aStoringRoom as aRoom, call, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
 
 test('a page of many large documents is refused; a smaller one is served', async () => {
   const room = await aRoom()

@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
-import { aRoom, call, type Room } from '../support/tenants.ts'
+import { aStoringRoom as aRoom, call, type Room } from '../support/tenants.ts'
 
 const bucketOf = async (room: Room): Promise<string> =>
   (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body.bucket

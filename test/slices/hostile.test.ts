@@ -3,7 +3,15 @@
 import { createServer } from 'node:http'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { expect, inject, test } from 'vitest'
-import { aRoom, asSuperuser, call, type Reply, type Room, tokenOf, unique } from '../support/tenants.ts'
+import {
+  aStoringRoom as aRoom,
+  asSuperuser,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+  unique,
+} from '../support/tenants.ts'
 
 const DOCUMENTS = '/v1/collections/c/documents'
 

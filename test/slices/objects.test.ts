@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
+import { aStoringRoom as aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 
 interface Shelf extends Room {
   readonly bucket: string

@@ -27,7 +27,14 @@ import { rootOf, storeOf } from '../../src/platform/objects/buckets.ts'
 import { policyFor } from '../../src/platform/objects/identities.ts'
 import { Secrets } from '../../src/platform/secrets.ts'
 import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
-import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../support/tenants.ts'
+import {
+  aStoringRoom as aRoom,
+  asSuperuser,
+  call,
+  eventually,
+  type Room,
+  unique,
+} from '../support/tenants.ts'
 
 interface Identity {
   readonly bucket: string

@@ -8,7 +8,15 @@ import { typeId } from '../../src/core/ids.ts'
 import { REF_HEADER } from '../../src/core/tenant.ts'
 import { parseConfig } from '../../src/platform/config.ts'
 import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
-import { aRoom, asSuperuser, call, eventually, operator, tokenOf, unique } from '../support/tenants.ts'
+import {
+  aStoringRoom as aRoom,
+  asSuperuser,
+  call,
+  eventually,
+  operator,
+  tokenOf,
+  unique,
+} from '../support/tenants.ts'
 
 test('without patience: 202, and an operation that names its steps', async () => {
   const as = await operator()

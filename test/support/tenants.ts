@@ -60,21 +60,28 @@ export interface Room {
 
 export const unique = (prefix: string) => `${prefix}-${randomBytes(5).toString('hex')}`
 
-/** A tenant with one workspace and both kinds of key. */
-export async function aRoom(at: Running = inject('tenon')): Promise<Room> {
+/**
+ * A tenant with one workspace and both kinds of key. It has no bucket: the store of objects reads all its identities
+ * anew with each that is made, which hundreds of tests would wait for.
+ */
+export async function aRoom(at: Running = inject('tenon'), storing = false): Promise<Room> {
   const as = await operator(at)
   const client = new ApiClient(at.url, as)
   const tenant = await client.post<{ id: string }>('/v1/tenants', { name: 'Test', slug: unique('t') }, 30)
-  return aWorkspace({ tenantId: tenant.id, operator: as }, at)
+  return aWorkspace({ tenantId: tenant.id, operator: as }, at, storing)
 }
+
+/** The same with a bucket. */
+export const aStoringRoom = (at: Running = inject('tenon')): Promise<Room> => aRoom(at, true)
 
 /** Another workspace of a tenant, with both kinds of key. */
 export async function aWorkspace(
   of: { tenantId: string; operator: Caller },
   at: Running = inject('tenon'),
+  storing = false,
 ): Promise<Room> {
   const client = new ApiClient(at.url, of.operator)
-  const body = { tenant_id: of.tenantId, name: 'Room', slug: unique('w') }
+  const body = { tenant_id: of.tenantId, name: 'Room', slug: unique('w'), ...(!storing && { bucket: null }) }
   const { id } = await client.post<{ id: string }>('/v1/workspaces', body, 30)
   const key = async (kind: string) =>
     (await client.post<{ key: string }>('/v1/api-keys', { workspace_id: id, kind, name: 'test' })).key
@@ -87,6 +94,12 @@ export async function aWorkspace(
     flows: `/v1/flows/workspaces/${id}`,
   }
 }
+
+/** The same with a bucket. */
+export const aStoringWorkspace = (
+  of: { tenantId: string; operator: Caller },
+  at: Running = inject('tenon'),
+): Promise<Room> => aWorkspace(of, at, true)
 
 /** Claims signed with the issuer's own key: what a realm with users of its own would issue. */
 export async function tokenOf(

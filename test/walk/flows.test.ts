@@ -8,7 +8,7 @@ let world: World
 let base: string
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await twoTenants({ stores: true })
   base = `/v1/flows/workspaces/${world.a.workspace}`
 })
 

@@ -11,7 +11,7 @@ const BYTES = Uint8Array.from({ length: 70_000 }, (_, n) => n % 251)
 const BINARY = { 'content-type': 'application/x-walk' }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await twoTenants({ stores: true })
   path = `/v1/objects/${world.a.bucket}`
 })
 

@@ -66,12 +66,12 @@ export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | '
   return str(made, 'key')
 }
 
-async function makeParty(mark: string): Promise<Party> {
+async function makeParty(mark: string, stores: boolean): Promise<Party> {
   const ears = new Ears()
   const admin = await operator(ears)
   const tenant = await makeTenant(admin, mark)
   const bucket = `walk-${mark}`
-  const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket })
+  const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket: stores ? bucket : null })
   const [anonKey, serviceKey] = [
     await makeKey(admin, workspace, 'anon'),
     await makeKey(admin, workspace, 'service'),
@@ -82,8 +82,9 @@ async function makeParty(mark: string): Promise<Party> {
 }
 
 /** Two tenants; the second has written three documents that must stay as they are. */
-export async function twoTenants(): Promise<World> {
-  const [a, b] = [await makeParty(`aa${word()}`), await makeParty(`bb${word()}`)]
+/** @param stores whether they have a bucket each */
+export async function twoTenants({ stores = false } = {}): Promise<World> {
+  const [a, b] = [await makeParty(`aa${word()}`, stores), await makeParty(`bb${word()}`, stores)]
   for (const text of ['one', 'two', 'three']) {
     expectStatus(await b.service.post('/v1/collections/keepsakes/documents', { text, mark: b.mark }), 201)
   }

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { takesKey } from '../../src/api/idempotency.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
 import { cutOff, post, replayed } from '../support/keyed.ts'
-import { aRoom, unique } from '../support/tenants.ts'
+import { aStoringRoom as aRoom, unique } from '../support/tenants.ts'
 import { furnish, ROWS, type World } from './rows.ts'
 
 let world: World

@@ -3,7 +3,15 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
-import { aRoom, aWorkspace, type Caller, call, type Reply, type Room, tokenOf } from '../support/tenants.ts'
+import {
+  aStoringRoom as aRoom,
+  aStoringWorkspace as aWorkspace,
+  type Caller,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+} from '../support/tenants.ts'
 import { furnish, ROWS, type World } from './rows.ts'
 
 let ours: World
