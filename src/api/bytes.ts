@@ -102,6 +102,8 @@ export function sendBytes(
     ...headers,
   })
   if (chunks === undefined) return reply.send()
+  // Who has gone while the bytes were being fetched says so no more.
+  if (reply.raw.destroyed || request.raw.socket.destroyed) discard?.()
   reply.raw.once('close', () => discard?.())
   if (request.method === 'HEAD') return reply.send()
   return reply.send(Readable.from(taken(chunks, reply.raw, stillLet(ask))))

@@ -43,7 +43,7 @@ test('a flow that hands a large value round and round is faulted, and others go 
 
 test('a reply does not grow with the faults of what was sent', async () => {
   const room = await aRoom()
-  const key = 'k'.repeat(400_000)
+  const key = 'k'.repeat(200_000)
   const inside = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [n, '\u0000']))
   const reply = await call('POST', DOCUMENTS, { as: room.service, body: { [key]: inside } })
   expect(reply.status).toBe(400)

@@ -2,7 +2,7 @@
 
 import { Problem } from '../../../core/problem.ts'
 import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
-import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import { type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import { listRows } from './list.ts'
@@ -78,20 +78,46 @@ export const postgresStore: Store = {
 /** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
 async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]> {
   const steps = stepsOf(scope, writes)
+  const locks = locksOf(scope, writes)
   try {
-    const found = await scope.batch(...steps.map((step) => step.statement))
+    const all = await scope.batch(...locks, ...steps.map((step) => step.statement))
+    const found = all.slice(locks.length)
     const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
     return await withExisting(scope, writes, outcomes)
   } catch (error) {
-    const at = failedStatement(error) ?? 0
+    const failed = failedStatement(error)
+    if (failed !== undefined && failed < locks.length) throw error
+    const at = (failed ?? locks.length) - locks.length
     const outcome = outcomeOfError(error, steps[at], writes.length === 1)
     const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
     // Of several that are one statement, nobody says which it was.
-    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failedStatement(error) !== undefined
+    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
     if (outcome === undefined)
       throw error instanceof Problem && named ? error.with({ op_index: before }) : error
     return writes.map((_, index) => (index === before ? outcome : undefined))
   }
+}
+
+/**
+ * Several documents are locked before any is changed, always in the same order: whoever wants the same ones waits, and
+ * neither waits for the other.
+ */
+function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
+  const wanted = new Map<string, { collection: Write['collection']; ids: Set<string> }>()
+  for (const { collection, change } of writes) {
+    if (change.verb === 'create') continue
+    const known = wanted.get(collection.name) ?? { collection, ids: new Set() }
+    wanted.set(collection.name, { collection, ids: known.ids.add(change.id) })
+  }
+  const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
+  // To lock is to be allowed to update, which an anon key may not be that deletes.
+  if (count < 2 || actor.role === 'anon') return []
+  return [...wanted.entries()]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { collection, ids }]) => {
+      const { name, own } = tableOf(collection)
+      return sql`select from ${name} where ${own} and id = any(${textArray([...ids])}::uuid[]) order by id for update`
+    })
 }
 
 function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
