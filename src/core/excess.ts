@@ -1,6 +1,7 @@
 /** Input that has far too many of something: found before its other faults, which would be looked for in each of them. */
 
 import { LIMITS } from './limits.ts'
+import { cutToken } from './pointer.ts'
 
 /** A place of the input, as a JSON pointer, and what is wrong there. */
 export interface Excess {
@@ -37,7 +38,7 @@ export function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[]
 }
 
 const unknownIn = (pointer: string) => (name: string) => ({
-  pointer: `${pointer}/${name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')}`,
+  pointer: `${pointer}/${cutToken(name)}`,
   detail: 'is not a known field',
 })
 

@@ -1,6 +1,7 @@
 /** What a document may hold: bounds that are checked before any store is asked. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Fields } from './fields.ts'
 import type { Content } from './store.ts'
@@ -65,7 +66,7 @@ function refuse(faults: readonly Fault[]): void {
 function reserved(name: string): Fault | undefined {
   if (name === 'id') return fault('/id', 'is assigned by the server')
   if (!/^[_$]/.test(name)) return undefined
-  return fault(`/${token(name)}`, 'is reserved: no name begins with _ or $')
+  return fault(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
 }
 
 /** Keeps the first faults: a reply must not grow with what was sent. */
@@ -111,7 +112,7 @@ function faultOfName(name: string, measure: Measure): Fault | undefined {
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
   return fault(
-    `${pointerOf(measure)}/${token(name)}`,
+    `${pointerOf(measure)}/${cutToken(name)}`,
     `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
   )
 }
@@ -139,10 +140,7 @@ function faultOfText(text: string, measure: Measure): Fault | undefined {
 }
 
 /** Put together where there is a fault: most values have none. */
-const pointerOf = ({ path }: Measure) => path.map((name) => `/${token(String(name))}`).join('')
-
-/** A member's name as a reference token (RFC 6901 §3); a very long one is cut. */
-const token = (name: string) => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
+const pointerOf = ({ path }: Measure) => path.map((name) => `/${cutToken(String(name))}`).join('')
 
 function fault(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Fault {
   return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }

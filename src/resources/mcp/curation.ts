@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
+import { cutToken } from '../../core/pointer.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { type InputError, notFound } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
@@ -155,8 +156,7 @@ function collisions(tools: readonly Tool[]): InputError[] {
   })
 }
 
-const at = (key: string, tail: string) =>
-  `/tools/${key.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')}${tail}`
+const at = (key: string, tail: string) => `/tools/${cutToken(key)}${tail}`
 
 function fault(key: string, tail: string, detail: string): InputError {
   return { in: 'body', name: 'tools', pointer: key === '' ? '/tools' : at(key, tail), detail }

@@ -1,5 +1,6 @@
 /** `default` of declared properties: what a document gets where it says nothing. */
 
+import { token } from '../../core/pointer.ts'
 import type { SchemaObject } from './language.ts'
 
 /** By property: its own default, and those of the members below it. */
@@ -42,7 +43,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 export function propertiesWithDefault(schema: SchemaObject, pointer = ''): [string, SchemaObject][] {
   return Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
     const said = Object(property) as SchemaObject
-    const at = `${pointer}/properties/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    const at = `${pointer}/properties/${token(name)}`
     const own: [string, SchemaObject][] = Object.hasOwn(said, 'default') ? [[at, said]] : []
     return [...own, ...propertiesWithDefault(said, at)]
   })

@@ -2,6 +2,7 @@
 
 import Format from 'typebox/format'
 import { LIMITS } from '../../core/limits.ts'
+import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { namePatternFault, patternFault } from './patterns.ts'
 
@@ -158,7 +159,7 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   if (schema['type'] !== undefined && schema['type'] !== 'object') fault(walk, '/type', 'must be "object"')
   for (const name of Object.keys(Object(schema['properties']))) {
     if (name === 'id' || /^[_$]/.test(name))
-      fault(walk, `/properties/${token(name)}`, 'is reserved: no document has it')
+      fault(walk, `/properties/${cutToken(name)}`, 'is reserved: no document has it')
   }
   check(walk, schema, '')
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
@@ -176,7 +177,7 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
     return
   }
   for (const [name, value] of Object.entries(schema)) {
-    const at = `${pointer}/${token(name)}`
+    const at = `${pointer}/${cutToken(name)}`
     const keyword = Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name] : undefined
     if (keyword === undefined) fault(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
@@ -200,7 +201,7 @@ function checkList(walk: Walk, value: unknown, at: string): void {
 }
 
 function checkNamed(walk: Walk, keyword: Keyword, name: string, schema: unknown, at: string): void {
-  const pointer = `${at}/${token(name)}`
+  const pointer = `${at}/${cutToken(name)}`
   if (keyword === 'patterns') fault(walk, pointer, namePatternFault(name))
   check(walk, schema, pointer)
 }
@@ -213,8 +214,6 @@ function depthOf(value: unknown, depth = 0): number {
     depth,
   )
 }
-
-const token = (name: string) => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 
 function fault(walk: Walk, pointer: string, detail: string | undefined): void {
   if (detail === undefined || walk.errors.length >= LIMITS.faultsShownMax) return

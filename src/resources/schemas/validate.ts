@@ -4,6 +4,7 @@ import { createContext, Script } from 'node:vm'
 import { Check, Errors } from 'typebox/schema'
 import { Settings } from 'typebox/system'
 import { LIMITS } from '../../core/limits.ts'
+import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Prepared } from './prepare.ts'
 
@@ -137,8 +138,7 @@ function toFaults({ keyword, schemaPath, instancePath, message, params }: Schema
   return [toFault(keyword, instancePath, message)]
 }
 
-const below = (pointer: string, name: string) =>
-  `${pointer}/${name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')}`
+const below = (pointer: string, name: string) => `${pointer}/${cutToken(name)}`
 
 function toFault(keyword: string, pointer: string, detail: string): Fault {
   const short = pointer.slice(0, 300)

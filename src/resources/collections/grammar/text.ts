@@ -1,6 +1,7 @@
 /** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
 
 import { LIMITS } from '../../../core/limits.ts'
+import { token } from '../../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 
@@ -14,7 +15,7 @@ export interface Source {
 /** The one way in which a query is refused. */
 export function refusal(source: Source, detail: string, hint?: string): Problem {
   const name = source.name.slice(0, 100)
-  const pointer = source.in === 'body' ? `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}` : ''
+  const pointer = source.in === 'body' ? `/${token(name)}` : ''
   const errors = [{ in: source.in, name, pointer, detail }]
   return new Problem(source.code, { detail, errors, ...(hint !== undefined && { hint }) })
 }
