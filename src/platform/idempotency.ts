@@ -101,9 +101,7 @@ export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ see
     insert into idempotency as known (id, request, seed, expires_at)
     values (${id}, ${id}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour')
     on conflict (tenant_id, workspace_id, role, id) do update set
-      seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
-      made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
-      expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end
+      ${BEGUN_ANEW}
     returning seed, made_at`)
   if (row === undefined) throw new Problem('internal')
   return { seed: row.seed, atMs: Date.parse(row.made_at) }
@@ -123,6 +121,12 @@ interface Seen {
   readonly reply: Buffer | null
 }
 
+/** What has expired begins a new day; what has not keeps what its ids are made of. */
+const BEGUN_ANEW = sql`
+      seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
+      made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
+      expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end`
+
 /** Takes over what nobody runs any more, with its seed; what has expired begins anew. Those at once wait for the first. */
 function insert({ id, request }: Asked): Sql {
   return sql`
@@ -132,9 +136,7 @@ function insert({ id, request }: Asked): Sql {
     on conflict (tenant_id, workspace_id, role, id) do update set
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null,
       attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
-      seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
-      made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
-      expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end
+      ${BEGUN_ANEW}
     where known.expires_at <= now() or (known.status is null and known.request = excluded.request
       and coalesce(known.held_until, '-infinity') <= now())
     returning seed, attempt, made_at`

@@ -25,7 +25,7 @@ const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, writ
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
-  const document = only === undefined || more.length > 0 ? told(table) : sql`${only.content.text}::json`
+  const document = only === undefined || more.length > 0 ? documentOf(table) : sql`${only.content.text}::json`
   return sql`with written as (${insertStatement(table, creates)} on conflict (${table.key}) do nothing returning ${table.row}),
     told as (${tell(purpose, 'created', document)}) select ${shown(purpose)} from written`
 }
@@ -94,7 +94,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const written = sql`update ${table.name} set ${commas([...sets, sql`version = version + 1`, sql`updated_at = now()`])}
     where ${here} and (${at}) and ${bytes} <= ${LIMITS.documentBytesMax}
     returning ${table.row}`
-  return reported(table, purpose, here, { written, told: tell(purpose, 'updated', told(table)), bytes })
+  return reported(table, purpose, here, { written, told: tell(purpose, 'updated', documentOf(table)), bytes })
 }
 
 interface Made {
@@ -114,7 +114,8 @@ function reported(table: Table, purpose: Purpose, here: Sql, { written, told, by
     from (select 1) one left join written on true`
 }
 
-const told = (table: Table): Sql => sql`(${table.document})::json`
+/** The document as the outbox keeps it. */
+const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 
 /** A line of the outbox for each row that was written. */
 const tell = ({ collection, anonReads }: Purpose, verb: Verb, document: Sql): Sql =>
