@@ -11,6 +11,7 @@ import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { Batches, Database } from './pg/database.ts'
 import type { Secrets } from './secrets.ts'
+import type { Standing } from './standing.ts'
 import type { Temporal } from './temporal.ts'
 
 export interface Parts {
@@ -26,6 +27,7 @@ export interface Parts {
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly standing: Standing
   readonly memo: Memo
   readonly log: Log
 }

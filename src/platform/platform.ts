@@ -19,6 +19,7 @@ import type { Parts } from './parts.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
+import { Standing } from './standing.ts'
 import { Temporal } from './temporal.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
@@ -68,6 +69,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     documents,
     secrets,
     keys: new KeyCache(),
+    standing: new Standing(database),
     memo: new Memo(),
     log,
   }
@@ -76,7 +78,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const platform: Platform = {
     config,
     log,
-    access: new Access(parts, database),
+    access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,

@@ -136,6 +136,12 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
+  /** Makes this node ask at once how the tenant and its workspaces stand; others do within the cache's few seconds. */
+  forgetStanding(tenantId: TenantId): void {
+    this.parts.keys.forget((row) => row.tenant_id === tenantId)
+    this.parts.standing.forget(tenantId)
+  }
+
   /** Makes this node forget at once what a workspace's scopes remember under the key. */
   forget(ref: WorkspaceRef, key: string): void {
     this.parts.memo.forget(memoKey(ref, key))
@@ -171,6 +177,12 @@ export class AdminScope extends Scope {
   /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
   keepStorageKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
     return this.parts.identities.keepOnly(ref.workspaceId, accessKeyId)
+  }
+
+  /** Opens the store to the workspace's own identity, or closes it; its keys stay as they are. */
+  turnStorage(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
+    const { identities } = this.parts
+    return isOpen ? identities.ensureUser(ref.workspaceId, bucket) : identities.shut(ref.workspaceId)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

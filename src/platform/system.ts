@@ -5,13 +5,7 @@ import type { Batches, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The few reasons there are; test/walls pins who uses which. */
-export type Reason =
-  | 'authenticate'
-  | 'signing-keys'
-  | 'resolve-workspace'
-  | 'hosted-servers'
-  | 'meters'
-  | 'relay'
+export type Reason = 'authenticate' | 'signing-keys' | 'standing' | 'hosted-servers' | 'meters' | 'relay'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 /** Sees the changes that are to be passed on, and nothing else. */

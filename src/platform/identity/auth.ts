@@ -6,9 +6,10 @@ import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
+import { type Standing, suspensionOf } from '../standing.ts'
 import { SystemScope } from '../system.ts'
 import type { Identity } from './identity.ts'
-import { KeyCache } from './key-cache.ts'
+import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
 
 /** What was presented, after the door has settled which of several counts. */
@@ -35,12 +36,18 @@ export class Authenticator {
   readonly #system: SystemScope
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
-  readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #standing: Standing
 
-  constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
+  constructor(
+    database: Database,
+    identity: () => Promise<Identity>,
+    keys: KeyCache<KeyRow>,
+    standing: Standing,
+  ) {
     this.#system = new SystemScope('authenticate', database)
     this.#identity = identity
     this.#keys = keys
+    this.#standing = standing
   }
 
   /** @throws Problem 401 where the credential is not good, whatever else the request carries */
@@ -55,8 +62,8 @@ export class Authenticator {
     if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
     if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
       throw invalidKey('api_key_expired')
-    if (row.tenant_state !== 'active' || row.workspace_state !== 'active')
-      throw new Problem('tenant_suspended')
+    const suspension = suspensionOf(row.tenant_state, row.workspace_state)
+    if (suspension !== undefined) throw new Problem(suspension)
     return {
       seen,
       subject: row.id,
@@ -86,22 +93,11 @@ export class Authenticator {
   /** A token lives longer than a state: what it names must be there, belong together and be active. */
   async #refuseUnlessActive({ tenantId, workspaceId }: Bounds): Promise<void> {
     if (tenantId === undefined) return
-    const name = `${tenantId}/${workspaceId ?? ''}`
-    const known = this.#bounds.get(name)
-    const states = known ?? (await this.#statesOf(tenantId, workspaceId))
-    if (known === undefined) this.#bounds.set(name, states)
-    if (states.includes(null))
+    const states = await this.#standing.of(tenantId, workspaceId)
+    if (states === undefined || states.workspace === null)
       throw new Problem('token_invalid', { detail: 'It names what does not exist together.' })
-    if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
-  }
-
-  async #statesOf(tenantId: TenantId, workspaceId: WorkspaceId | undefined): Promise<(string | null)[]> {
-    const row = await this.#system.row<{ tenant: string; workspace: string | null }>(sql`
-      select t.state as tenant, w.state as workspace
-      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
-      where t.id = ${tenantId}`)
-    if (row === undefined) return [null]
-    return workspaceId === undefined ? [row.tenant] : [row.tenant, row.workspace]
+    const suspension = suspensionOf(states.tenant, states.workspace)
+    if (suspension !== undefined) throw new Problem(suspension)
   }
 
   async #token(text: string): Promise<Principal> {

@@ -25,6 +25,6 @@ export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
     })
     return opened
   }
-  const auth = new Authenticator(parts.database, identity, parts.keys)
+  const auth = new Authenticator(parts.database, identity, parts.keys, parts.standing)
   return { identity, auth, hosted, guests: new Guests(hosted, identity) }
 }
