@@ -13,13 +13,13 @@ export interface Reach {
   readonly within: (workspaceId: WorkspaceId) => WorkspaceScope
 }
 
-/** Tells open runs how they stand: each of them, or those that are not shown as held. */
+/** Shows open runs as they stand, and tells them: each of them, or those that are not shown as held. */
 export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'): Promise<void> {
   return untilSettled(reach, target, async ({ id, suspended, seq }) => {
     const scope = reach.within(id)
     let after = ''
     for (;;) {
-      const page = await openRuns(scope, after, whom)
+      const page = await showRuns(scope, after, { whom, suspended })
       await tellEach(scope, page, { seq, suspended })
       const last = page.at(-1)
       if (last === undefined || page.length < LIMITS.suspensionPageRuns) return
@@ -57,11 +57,20 @@ interface Run {
   readonly workflow_id: string
 }
 
-function openRuns(scope: WorkspaceScope, after: string, whom: 'all' | 'unheld'): Promise<Run[]> {
+/** Of a page of open runs, by their ids. What is shown is what the doors see to: runs need not have heard of it. */
+function showRuns(
+  scope: WorkspaceScope,
+  after: string,
+  { whom, suspended }: { whom: 'all' | 'unheld'; suspended: boolean },
+): Promise<Run[]> {
   return scope.rows<Run>(sql`
-    select id, workflow_id from executions
-    where ended_at is null and id > ${after} and (${whom} = 'all' or status <> 'suspended')
-    order by id limit ${LIMITS.suspensionPageRuns}`)
+    with page as (
+      select id from executions
+      where ended_at is null and id > ${after} and (${whom} = 'all' or not held)
+      order by id limit ${LIMITS.suspensionPageRuns} for update
+    ), told as (
+      update executions e set held = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
+    select id, workflow_id from told order by id`)
 }
 
 /** Several at a time; a run that has ended, or has not begun, is passed over. */

@@ -81,7 +81,7 @@ export interface StepUpdate {
 /** What has changed of a run since the update before. */
 export interface RunUpdate {
   readonly execution_id: string
-  readonly status: 'running' | 'waiting' | 'suspended' | 'cancelled' | 'faulted' | 'completed'
+  readonly status: 'running' | 'waiting' | 'cancelled' | 'faulted' | 'completed'
   readonly steps: readonly StepUpdate[]
   readonly output?: Json
   readonly error?: Json

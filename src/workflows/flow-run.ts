@@ -7,6 +7,7 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
+  sleep,
   uuid4,
   workflowInfo,
 } from '@temporalio/workflow'
@@ -38,7 +39,7 @@ const RETRY = {
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const recorder = new Recorder(input.execution_id, recordRun)
-  const hold = new Hold((isHeld) => void shown(() => recorder.hold(isHeld)).catch(() => {}))
+  const hold = new Hold()
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
@@ -82,8 +83,10 @@ function effects(recorder: Recorder, hold: Hold): Effects {
       if (hold.isOn) await hold.lifted()
       describe(step)
       refuseEndless(step)
-      const shows = shown(() => recorder.flush('waiting'))
-      await Promise.all([shows, hold.sleep(durationMs, { summary: step.summary, limits })])
+      const { summary } = step
+      const heldMs = hold.heldMs()
+      await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
+      if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
     },
     call: async (request) => {
       if (hold.isOn) await hold.lifted()
@@ -95,8 +98,7 @@ function effects(recorder: Recorder, hold: Hold): Effects {
       underWay += bytes
       try {
         if (!isSlow(request)) return await call(request, hold)
-        const running = shown(() => recorder.flush('running'))
-        const [, output] = await Promise.all([running, call(request, hold)])
+        const [, output] = await Promise.all([shown(recorder, 'running'), call(request, hold)])
         return output
       } finally {
         underWay -= bytes
@@ -120,8 +122,8 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
-function shown(write: () => Promise<void>): Promise<void> {
-  return CancellationScope.nonCancellable(write)
+function shown(recorder: Recorder, status: 'running' | 'waiting'): Promise<void> {
+  return CancellationScope.nonCancellable(() => recorder.flush(status))
 }
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
@@ -146,16 +148,15 @@ async function call(request: CallRequest, hold: Hold): Promise<Json> {
     try {
       return await send(request, sent)
     } catch (error) {
-      if (isCancellation(error)) throw error
-      const again = await hold.waitAfter(error)
-      if (again === undefined) throw fault(error, step.pointer)
-      sent = { function: name, arguments: given, ...again }
+      const refusal = hold.refusalOf(error)
+      if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
+      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
     }
   }
 }
 
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
-async function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
+function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: request.step.summary, retry: RETRY }
   if (!isSlow(request))
     return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)

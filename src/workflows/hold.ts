@@ -11,15 +11,18 @@ const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended'
 /** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
 const REFUSED_MS = 1_000
 
+/** A call that was refused because of a suspension: at the door of activities, or further on. */
+interface Refusal {
+  readonly held?: Held
+}
+
 export class Hold {
-  readonly #onChange: (isHeld: boolean) => void
   #seq = -1
   #sinceMs: number | undefined
   #endedMs = 0
 
   /** Listens from now on: made before the run waits for anything. */
-  constructor(onChange: (isHeld: boolean) => void) {
-    this.#onChange = onChange
+  constructor() {
     setHandler(standing, (heard) => this.#hear(heard))
   }
 
@@ -27,47 +30,43 @@ export class Hold {
     return this.#sinceMs !== undefined
   }
 
-  /** Waits as long as the run is held. Asked only while it is: where nothing is awaited, commands keep their order. */
+  /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
   lifted(): Promise<void> {
     return condition(() => !this.isOn)
   }
 
   /**
-   * A timer that does nothing while the run is held. Of one that limits other work, the time for which that was held
-   * does not count.
+   * After a timer: waits as long as the run is held. Of a timer that limits other work, the time for which that was held
+   * meanwhile does not count, and is waited for once more.
+   * @param heldMs for how long the run had been held when the timer began
    */
-  async sleep(durationMs: number, options: { summary: string; limits: boolean }): Promise<void> {
+  async afterTimer(heldMs: number, options: { summary: string; limits: boolean }): Promise<void> {
     const { summary, limits } = options
-    let countedMs = this.#heldMs()
-    let leftMs = durationMs
-    do {
-      await sleep(leftMs, { summary })
-      if (this.isOn) await this.lifted()
-      leftMs = limits ? this.#heldMs() - countedMs : 0
-      countedMs += leftMs
-    } while (leftMs > 0)
+    if (this.isOn) await this.lifted()
+    const missedMs = limits ? this.heldMs() - heldMs : 0
+    if (missedMs === 0) return
+    await sleep(missedMs, { summary })
+    if (this.isOn || this.heldMs() > heldMs + missedMs) await this.afterTimer(heldMs + missedMs, options)
+  }
+
+  /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
+  refusalOf(error: unknown): Refusal | undefined {
+    const failure = error instanceof ActivityFailure ? error.cause : undefined
+    if (!(failure instanceof ApplicationFailure)) return undefined
+    if (failure.type === 'held') return { held: failure.details?.[0] as Held }
+    // Runs that began before there was a hold went on with such a failure as with any other.
+    return SUSPENDED.includes(failure.type) && patched('hold') ? {} : undefined
   }
 
   /**
-   * After a call has failed: waits until it may be tried again.
-   * @returns undefined where it failed for another reason; else the attempt that the next one goes on with, if there
-   *   was one: a function that was refused a place has not begun
+   * Waits until the call may be made again.
+   * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
    */
-  async waitAfter(error: unknown): Promise<{ begun?: Begun } | undefined> {
-    const failure = error instanceof ActivityFailure ? error.cause : undefined
-    if (!(failure instanceof ApplicationFailure)) return undefined
-    if (failure.type === 'held') {
-      const [{ seq, begun }] = failure.details as [Held]
-      this.#hear({ seq, suspended: true })
-      if (this.isOn) await this.lifted()
-      else await sleep(REFUSED_MS) // It was resumed while it was refused.
-      return { begun }
-    }
-    // Runs that began before there was a hold went on with such a failure as with any other.
-    if (!SUSPENDED.includes(failure.type) || !patched('hold')) return undefined
-    await sleep(REFUSED_MS)
+  async waitAfter({ held }: Refusal): Promise<{ begun?: Begun }> {
+    if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
+    if (!this.isOn) await sleep(REFUSED_MS)
     if (this.isOn) await this.lifted()
-    return {}
+    return held === undefined ? {} : { begun: held.begun }
   }
 
   #hear({ seq, suspended }: RunStanding): void {
@@ -77,11 +76,10 @@ export class Hold {
     const now = nowMs()
     this.#endedMs += this.#sinceMs === undefined ? 0 : now - this.#sinceMs
     this.#sinceMs = suspended ? now : undefined
-    this.#onChange(suspended)
   }
 
   /** For how long the run has been held so far. */
-  #heldMs(): number {
+  heldMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
 }

@@ -13,9 +13,6 @@ export class Recorder {
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
   #seq = 0
-  #status: RunUpdate['status'] = 'running'
-  #isHeld = false
-  #hasEnded = false
   #last: Promise<void> = Promise.resolve()
 
   constructor(executionId: string, write: (update: RunUpdate) => Promise<void>) {
@@ -49,18 +46,11 @@ export class Recorder {
     this.#changed.set(step.seq, step)
   }
 
-  /** A run that is held is shown as suspended until it goes on, whatever it waits for; its end is shown as it is. */
-  hold(isHeld: boolean): Promise<void> {
-    this.#isHeld = isHeld
-    return this.#hasEnded ? this.#last : this.flush(this.#status)
-  }
-
   /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
   flush(status: RunUpdate['status'], end: Partial<RunUpdate> = {}): Promise<void> {
-    this.#status = status
     const update: RunUpdate = {
       execution_id: this.#executionId,
-      status: this.#isHeld && !this.#hasEnded ? 'suspended' : status,
+      status,
       steps: [...this.#changed.values()],
       ...end,
     }
@@ -71,7 +61,6 @@ export class Recorder {
 
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
     const ended_at = new Date().toISOString()
-    this.#hasEnded = true
     // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.
     for (const step of this.#open.values())
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })

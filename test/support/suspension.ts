@@ -1,5 +1,7 @@
 /** Suspending and resuming in tests, and what is shown of runs meanwhile. */
 
+import { Client, Connection } from '@temporalio/client'
+import { inject } from 'vitest'
 import { type Caller, call, eventually, operator, type Reply, type Room } from './tenants.ts'
 
 export const suspend = async ({ tenantId }: { tenantId: string }, body: unknown = {}): Promise<Reply> =>
@@ -46,3 +48,21 @@ export const shown = (room: Room, id: string, status: string, ms = 20_000) =>
 export const documents = async (room: Room, collection: string) =>
   (await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, { as: room.service })).body
     .data
+
+/** Waits until a worker runs a function of the tenant. */
+export async function functionRuns({ tenantId }: Room): Promise<void> {
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  const { workflow } = new Client({ connection })
+  try {
+    await eventually(async () => {
+      const query = `TenantId = '${tenantId}' and WorkflowType = 'functionRun'`
+      for await (const { workflowId } of workflow.list({ query })) {
+        const { raw } = await workflow.getHandle(workflowId).describe()
+        if (raw.pendingActivities?.some(({ lastStartedTime }) => lastStartedTime != null)) return true
+      }
+      return undefined
+    })
+  } finally {
+    await connection.close()
+  }
+}

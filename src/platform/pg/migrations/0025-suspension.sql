@@ -12,5 +12,6 @@ alter table tenon.workspaces
   add column suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   add column suspended_reason text;
 
--- What is to be held and let go: the runs that have not ended, of all that there ever were.
+-- A run that is held has its own status beneath. Those that are to be told are found among all that there ever were.
+alter table tenon.executions add column held boolean not null default false;
 create index on tenon.executions (tenant_id, workspace_id, id) where ended_at is null;
