@@ -59,7 +59,8 @@ export class Authenticator {
     const hash = keyHash(text)
     const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    refuseEnded(row)
+    const end = endOf(row)
+    if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
     return {
       seen,
       subject: row.id,
@@ -79,7 +80,7 @@ export class Authenticator {
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) throw invalidKey()
-    this.#noteUse(row)
+    if (endOf(row) === undefined) this.#noteUse(row)
     return row
   }
 
@@ -91,7 +92,7 @@ export class Authenticator {
     if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
     const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
     this.#system
-      .row(sql`update api_keys set last_used_at = now() where id = ${id} and revoked_at is null
+      .row(sql`update api_keys set last_used_at = now() where id = ${id}
         and (last_used_at is null or last_used_at <= now() - ${lag})`)
       .catch(() => {})
   }
@@ -143,13 +144,15 @@ export class Authenticator {
   }
 }
 
-/** @throws Problem 401 or 403, whatever the key would have been good for */
-function refuseEnded(row: KeyRow): void {
-  if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
-  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) throw invalidKey('api_key_expired')
-  if (row.disabled_at !== null) throw invalidKey('api_key_disabled')
-  if (row.tenant_state !== 'active' || row.workspace_state !== 'active') throw new Problem('tenant_suspended')
+/** Why the key is good for nothing now; undefined where it is. */
+function endOf(row: KeyRow): Exclude<InvalidKey, 'api_key_invalid'> | 'tenant_suspended' | undefined {
+  if (row.revoked_at !== null) return 'api_key_revoked'
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
+  if (row.disabled_at !== null) return 'api_key_disabled'
+  return row.tenant_state === 'active' && row.workspace_state === 'active' ? undefined : 'tenant_suspended'
 }
+
+type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'
 
 interface Bounds {
   readonly tenantId?: TenantId
@@ -168,8 +171,6 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   return roles.includes('service') ? ['service'] : ['anon']
 }
 
-function invalidKey(
-  code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' = 'api_key_invalid',
-): Problem {
+function invalidKey(code: InvalidKey = 'api_key_invalid'): Problem {
   return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
 }
