@@ -66,7 +66,7 @@ describe('rotation', () => {
     expect(await told(body.key)).toBe(200)
   })
 
-  test('without grace the old key ends now, here at once and node.at within seconds', async () => {
+  test('without grace the old key ends now, here at once and elsewhere within seconds', async () => {
     const old = await keys.make()
     expect([await told(old.key), await told(old.key, node.at)]).toEqual([200, 200])
     expect((await keys.rotate(old.id, { grace_seconds: 0 })).status).toBe(201)
@@ -152,7 +152,7 @@ describe('rotation', () => {
 })
 
 describe('changes', () => {
-  test('a disabled key is refused, here at once and node.at within seconds, until it is enabled', async () => {
+  test('a disabled key is refused, here at once and elsewhere within seconds, until it is enabled', async () => {
     const { id, key } = await keys.make()
     expect([await told(key), await told(key, node.at)]).toEqual([200, 200])
     expect((await keys.change(id, { status: 'disabled' })).body.status).toBe('disabled')
