@@ -2,17 +2,20 @@
 
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, expect, test } from 'vitest'
-import { Authenticator, type KeyRow } from '../../src/platform/identity/auth.ts'
+import { afterAll, expect, inject, test } from 'vitest'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
 import { KeyCache } from '../../src/platform/identity/key-cache.ts'
 import { keyKind, makeKey } from '../../src/platform/identity/keys.ts'
-import { Database } from '../../src/platform/pg/database.ts'
+import { openLog } from '../../src/platform/log.ts'
+import { openPlatform } from '../../src/platform/platform.ts'
 
-/** Nobody listens there: whatever is asked of it is answered with `dependency_unavailable`. */
-const nowhere = Database.open('postgres://tenon_app@127.0.0.1:1/tenon', () => {})
-const noIssuer = () => Promise.reject(new Error('no issuer'))
-const auth = new Authenticator(nowhere, noIssuer, new KeyCache<KeyRow>())
-afterAll(() => nowhere.close())
+/** Nobody listens there: whatever is asked of the database is answered with `dependency_unavailable`. */
+const nowhere = { DATABASE_APP_URL: 'postgres://tenon_app@127.0.0.1:1/tenon' }
+const config = parseConfig({ ...inject('tenon').env, ...nowhere })
+const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
+const { auth } = openDoorkeeper(config, parts)
+afterAll(() => platform.close())
 
 const codeOf = (text: string) =>
   auth.authenticate({ kind: 'api_key', text }).then(
@@ -87,7 +90,7 @@ test('what was read before a change is not remembered after it', async () => {
   expect(await reading).toBe('old')
   expect(cache.get('key')).toBeUndefined()
   expect(await cache.load('key', async () => 'new')).toBe('new')
-  expect(await cache.load('key', noIssuer)).toBe('new')
+  expect(await cache.load('key', () => Promise.reject(new Error('read again')))).toBe('new')
   cache.forget((value) => value === 'new')
   expect(cache.get('key')).toBeUndefined()
 })
