@@ -5,6 +5,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import type { Parts } from './parts.ts'
@@ -37,8 +38,9 @@ export class Access {
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-  ): Promise<AdminScope | WorkspaceScope> {
+  ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
+    if (role === undefined) return CallerScope.open(principal)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
@@ -56,8 +58,12 @@ export class Access {
     return AdminScope.open(opened.actor, principal, this.#parts, ids)
   }
 
-  /** The role in which the principal may run the operation. Needs no input, so it is asked before any is read. */
-  permit(operation: AnyOperation, principal: Principal): Role {
+  /**
+   * The role in which the principal may run the operation; undefined where any credential will do, also one without a
+   * role. Needs no input, so it is asked before any is read.
+   */
+  permit(operation: AnyOperation, principal: Principal): Role | undefined {
+    if (operation.domain === 'any') return undefined
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) return role
     if (inDomain(principal, operation.domain)) {

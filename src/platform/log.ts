@@ -13,7 +13,15 @@ export function openLog(level: string, process: string): Log {
     base: { process },
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
-      paths: ['*.authorization', '*.apikey', '*["x-api-key"]', '*.password', '*.secret', '*.key'],
+      paths: [
+        '*.authorization',
+        '*.apikey',
+        '*["x-api-key"]',
+        '*["x-gateway-secret"]',
+        '*.password',
+        '*.secret',
+        '*.key',
+      ],
       censor: '[redacted]',
     },
   }

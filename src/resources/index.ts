@@ -28,6 +28,7 @@ import {
 } from './functions/functions.ts'
 import { invokeFunction } from './functions/invoke.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import { getMe } from './me.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
@@ -38,6 +39,7 @@ import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
+  getMe,
   createTenant,
   getTenant,
   listTenants,
