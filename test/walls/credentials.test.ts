@@ -6,7 +6,7 @@ import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../src/platform/identity/keys.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
-import { aServer, callTool, type Hosted, RPC, scopesOf, tokenFor } from '../support/mcp.ts'
+import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/mcp.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 import { expected, type Place, ROUTES, type Route, type Sent, sets } from './credential-model.ts'
 

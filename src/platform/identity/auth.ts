@@ -94,8 +94,7 @@ export class Authenticator {
     const known = this.#bounds.get(name)
     const states = known ?? (await this.#statesOf(tenantId, workspaceId))
     if (known === undefined) this.#bounds.set(name, states)
-    if (states.includes(null))
-      throw new Problem(refused, { detail: 'It names what does not exist together.' })
+    if (states.includes(null)) throw new Problem(refused, { detail: UNFOUNDED })
     if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
   }
 
@@ -117,6 +116,12 @@ export class Authenticator {
       })
     })
     const { tenantId, workspaceId } = claims
+    // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
+    if (
+      (tenantId !== undefined && !isTenantId(tenantId)) ||
+      (workspaceId !== undefined && !isWorkspaceId(workspaceId))
+    )
+      throw new Problem('token_invalid', { detail: UNFOUNDED })
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
@@ -146,6 +151,8 @@ export class Authenticator {
     }
   }
 }
+
+const UNFOUNDED = 'It names what does not exist together.'
 
 /** What is told of a credential that names what is not there. */
 type Unfounded = 'token_invalid' | 'gateway_identity_invalid'

@@ -46,12 +46,21 @@ function takeHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SE
     taken[name] = String(value)
     delete request.headers[name]
   }
-  // Node makes `headersDistinct` of the raw ones when it is first asked for.
-  if (Object.keys(taken).length > 0)
-    request.rawHeaders = request.rawHeaders.filter(
-      (_text, at, all) => !((all[at - (at % 2)] ?? '').toLowerCase() in taken),
-    )
+  const names = new Set(Object.keys(taken))
+  if (names.size > 0) forget(request, names)
   return taken
+}
+
+/**
+ * Out of the other two forms as well. Node makes the distinct one of the raw one when it is first asked for, and counts
+ * on its length: so it is asked for before. An injected request has none.
+ */
+function forget(request: IncomingMessage, names: ReadonlySet<string>): void {
+  const distinct = request.headersDistinct as NodeJS.Dict<string[]> | undefined
+  for (const name of names) delete distinct?.[name]
+  request.rawHeaders = request.rawHeaders.filter(
+    (_text, at, all) => !names.has((all[at - (at % 2)] ?? '').toLowerCase()),
+  )
 }
 
 /**
