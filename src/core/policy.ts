@@ -37,7 +37,7 @@ export interface Principal {
   readonly scopes?: ReadonlySet<string>
 }
 
-export interface PresentedKey {
+interface PresentedKey {
   readonly id: string
   readonly kind: DataRole
   readonly last4: string

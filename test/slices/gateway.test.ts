@@ -1,11 +1,11 @@
 /** Identity headers: dropped everywhere, believed with the secret alone, and through a real gateway only where it says so. */
 
-import { request } from 'node:http'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Gateway, startGateway } from '../support/caddy.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
 import { hear, heardAtLeast, stopHearing } from '../support/hear.ts'
 import { aServer, rpc } from '../support/mcp.ts'
+import { type RawHeaders, sendRaw } from '../support/raw.ts'
 import {
   aRoom,
   asSuperuser,
@@ -138,17 +138,7 @@ describe('through Caddy', () => {
 
   const at = (url: string) => ({ at: { ...inject('tenon'), url } })
   const through = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
-  /** As `fetch` cannot send it. */
-  const raw = (url: string, headers: Record<string, string | string[]>) =>
-    new Promise<Reply['body']>((done, fail) => {
-      const asked = request(`${url}/v1/me`, { headers })
-      asked.once('error', fail).once('response', async (response) => {
-        let text = ''
-        for await (const chunk of response) text += chunk
-        done(JSON.parse(text))
-      })
-      asked.end()
-    })
+  const raw = async (url: string, headers: RawHeaders) => (await sendRaw(`${url}/v1/me`, headers)).body
 
   test('the public door says nothing of anybody, even to who knows the secret', async () => {
     const { publicUrl } = gateway

@@ -1,11 +1,11 @@
 /** Bad and hostile credentials: each has its problem document, none gets to a store, none stands in a log. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
-import { request } from 'node:http'
 import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { makeKey } from '../../src/platform/identity/keys.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
+import { type RawHeaders, type RawReply, sendRaw } from '../support/raw.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 import { type CountedNode, countedNode } from '../support/wire.ts'
 
@@ -39,30 +39,8 @@ const ROUTES = [
   ['GET', '/v1/me'],
 ] as const
 
-interface Answer {
-  readonly status: number
-  readonly headers: NodeJS.Dict<string | string[]>
-  readonly body: { readonly code?: string; readonly [member: string]: unknown }
-}
-
-type Headers = Readonly<Record<string, string | readonly string[]>>
-
-/** As `fetch` cannot send it: a header twice, an empty one. */
-function ask(headers: Headers, path: string = DOCUMENTS, method = 'GET'): Promise<Answer> {
-  return new Promise((done, fail) => {
-    const asked = request(`${url}${path}`, {
-      method,
-      headers: headers as NodeJS.Dict<string | string[]>,
-      agent: false,
-    })
-    asked.once('error', fail).once('response', async (response) => {
-      let text = ''
-      for await (const chunk of response) text += chunk
-      done({ status: response.statusCode ?? 0, headers: response.headers, body: JSON.parse(text || '{}') })
-    })
-    asked.end()
-  })
-}
+const ask = (headers: RawHeaders, path: string = DOCUMENTS, method = 'GET') =>
+  sendRaw(`${url}${path}`, headers, method)
 
 /** What a request costs the stores. */
 async function costOf(work: () => Promise<unknown>) {
@@ -76,7 +54,7 @@ async function costOf(work: () => Promise<unknown>) {
 
 const NOTHING = { trips: 0, streams: 0, objects: 0 }
 
-function expectProblem({ status, headers, body }: Answer, code: string): void {
+function expectProblem({ status, headers, body }: RawReply, code: string): void {
   expect([status, body.code]).toEqual([code === 'credentials_conflict' ? 400 : 401, code])
   expect(headers['content-type']).toContain('application/problem+json')
   expect(body['request_id']).toBe(headers['x-request-id'])
@@ -85,9 +63,9 @@ function expectProblem({ status, headers, body }: Answer, code: string): void {
 }
 
 /** Refused on every route, at no cost but what is said. */
-async function expectRefused(headers: Headers, code: string, cost = NOTHING): Promise<void> {
+async function expectRefused(headers: RawHeaders, code: string, cost = NOTHING): Promise<void> {
   for (const [method, path] of ROUTES) {
-    let answer: Answer | undefined
+    let answer: RawReply | undefined
     const spent = await costOf(async () => {
       answer = await ask(headers, path, method)
     })
@@ -272,7 +250,7 @@ describe('keys', () => {
       { 'x-api-key': `${key},${key}` },
       { apikey: key, 'x-api-key': room.anon['apikey'] ?? '' },
     ])
-      await expectRefused(headers as Headers, 'credentials_conflict')
+      await expectRefused(headers, 'credentials_conflict')
   })
 
   test('in the URL: nowhere but where streams begin, and there an anon key alone', async () => {

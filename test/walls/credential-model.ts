@@ -4,7 +4,7 @@ export const ROUTES = ['data', 'admin', 'me', 'events', 'mcp'] as const
 export type Route = (typeof ROUTES)[number]
 
 /** Where a credential can be presented, each with what can stand there. */
-export const PLACES = {
+const PLACES = {
   apikey: ['ours', 'ours-anon', 'theirs', 'nobody'],
   'x-api-key': ['ours', 'ours-anon', 'theirs', 'nobody'],
   'Authorization: ApiKey': ['ours', 'ours-anon', 'theirs', 'nobody'],
