@@ -2,6 +2,7 @@
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { gatewayHeaders } from '../support/gateway.ts'
+import { callTool } from '../support/mcp.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 
 let room: Room
@@ -69,6 +70,11 @@ test('whom a gateway names is of the data domain alone', async () => {
     key: null,
     scopes: [],
   })
+})
+
+test('it is a tool of the official MCP server', async () => {
+  const reply = await callTool('/v1/mcp/platform/mcp', room.operator, 'me_get')
+  expect(reply.body.result.structuredContent).toEqual(await me(room.operator))
 })
 
 test('nobody is told nothing', async () => {
