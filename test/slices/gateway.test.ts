@@ -1,5 +1,7 @@
 /** Identity headers: dropped everywhere, believed with the secret alone, and through a real gateway only where it says so. */
 
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Gateway, startGateway } from '../support/caddy.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
@@ -163,6 +165,27 @@ describe('through Caddy', () => {
     const headers = { connection, ...gatewayHeaders(other) }
     expect(await raw(gateway.shopUrl, headers)).toMatchObject({ tenant_id: shop.tenantId })
     expect((await raw(gateway.publicUrl, headers)).code).toBe('credentials_missing')
+  })
+
+  test('it drops each header by itself, and adds each once', async () => {
+    const echo = createServer(({ rawHeaders }, response) => response.end(JSON.stringify(rawHeaders)))
+    await new Promise<void>((done) => echo.listen(0, '127.0.0.1', done))
+    const { port } = echo.address() as AddressInfo
+    const before = await startGateway(shop, `http://127.0.0.1:${port}`)
+    try {
+      const names = Object.keys(gatewayHeaders(other)).sort()
+      const identity = async (url: string) => {
+        const all = (await raw(url, gatewayHeaders(other))) as unknown as string[]
+        const pairs = all.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), all[at + 1]]] : []))
+        return pairs.filter(([name = '']) => names.includes(name)).sort()
+      }
+      expect(await identity(before.publicUrl)).toEqual([])
+      const own = gatewayHeaders(shop, 'service', 'shop-backend')
+      expect(await identity(before.shopUrl)).toEqual(Object.entries(own).sort())
+    } finally {
+      await before.stop()
+      await new Promise((done) => echo.close(done))
+    }
   })
 
   test('a credential counts before what the gateway says', async () => {

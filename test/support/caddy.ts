@@ -16,10 +16,13 @@ export interface Gateway {
   stop(): Promise<void>
 }
 
-/** @throws Error that says why, where Caddy cannot be had or does not start */
-export async function startGateway(shop: Room): Promise<Gateway> {
+/**
+ * @param upstream URL of what it stands in front of; the running platform where absent
+ * @throws Error that says why, where Caddy cannot be had or does not start
+ */
+export async function startGateway(shop: Room, upstream = inject('tenon').url): Promise<Gateway> {
   const { path } = await binary('caddy')
-  const { url, env } = inject('tenon')
+  const { env } = inject('tenon')
   const ports = new Ports({ remembered: {}, any: true })
   const [publicPort, shopPort] = [await ports.take('public', 0), await ports.take('shop', 0)]
   const child = spawn(path, ['run', '--config', CADDYFILE, '--adapter', 'caddyfile'], {
@@ -28,7 +31,7 @@ export async function startGateway(shop: Room): Promise<Gateway> {
       HOME: process.env['HOME'],
       PUBLIC_PORT: String(publicPort),
       SHOP_PORT: String(shopPort),
-      TENON_UPSTREAM: new URL(url).host,
+      TENON_UPSTREAM: new URL(upstream).host,
       GATEWAY_SECRET: env['GATEWAY_SECRET'],
       SHOP_TENANT: shop.tenantId,
       SHOP_WORKSPACE: shop.workspaceId,
