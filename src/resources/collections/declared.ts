@@ -97,13 +97,15 @@ function placeOf(value: Json, format: Format | undefined): Json {
 /** Literals on declared scalar properties become the one of their forms that has the type. */
 function typed(filter: Filter, declared: Declaration): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
-  if (filter.kind !== 'test') return filter
+  if (filter.kind === 'exists') return filter
+  const format = formatAt(filter.path, declared)
+  if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
   const { path, test } = filter
   const scalar = path.length === 1 ? declared.scalars.get(path[0]) : undefined
   if (scalar === undefined) return filter
-  const format = test.op === 'like' ? undefined : formatAt(path, declared)
-  const typedOne = typedTest(test, format ?? scalar, pathText(path))
-  return { ...filter, test: typedOne, ...(format !== undefined && { as: format }) }
+  if (test.op === 'like' || format === undefined)
+    return { ...filter, test: typedTest(test, scalar, pathText(path)) }
+  return { ...filter, test: typedTest(test, format, pathText(path)), as: format }
 }
 
 type Type = Scalar | Format

@@ -174,7 +174,7 @@ declare
   items jsonb := declared.columns;
   item jsonb;
   made jsonb;
-  indexes jsonb := '[]';
+  remade jsonb := '[]';
   last integer := greatest(declared.last_column,
     (select max(substr(value ->> 'column', 2)::integer) from jsonb_array_elements(declared.columns)));
 begin
@@ -191,9 +191,9 @@ begin
   end loop;
   declared.columns := items;
   for item in select value from jsonb_array_elements(declared.indexes) with ordinality e (value, n) order by n loop
-    indexes := indexes || jsonb_build_array(tenon.index_canonically(declared, item));
+    remade := remade || jsonb_build_array(tenon.index_canonically(declared, item));
   end loop;
-  update tenon.schemas set columns = items, indexes = compare_canonically.indexes where id = declared.id;
+  update tenon.schemas set columns = items, indexes = remade where id = declared.id;
 end $$;
 
 -- @returns the index as it is now

@@ -54,8 +54,8 @@ export type Filter =
       readonly not: boolean
       readonly as?: Format
     }
-  /** Null or missing; with `not`, neither. */
-  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean }
+  /** Null or missing; with `not`, neither. `as`: the canonical text may be asked where each value has one. */
+  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
   /** There, be it null; with `not`, missing. */
   | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
 

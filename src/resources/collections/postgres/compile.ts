@@ -38,7 +38,7 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     case 'any':
       return joined(filter.of, columns, sql` or `, sql`false`)
     case 'null': {
-      const value = orNull(columns(filter.path))
+      const value = orNull(writtenAt(columns(filter.path, filter.as)))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
     case 'exists': {
@@ -51,10 +51,12 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       if (!filter.not) return test
       const opposite = oppositeOf(column, filter.test)
       if (opposite !== undefined) return compileTest(column, opposite, filter.path)
-      return sql`(${orNull(column.written ?? column)} is not null and (${test}) is not true)`
+      return sql`(${orNull(writtenAt(column))} is not null and (${test}) is not true)`
     }
   }
 }
+
+const writtenAt = (column: Column): Column => column.written ?? column
 
 /** Of a typed value that is there, one of the two is true, and it has an index. */
 function oppositeOf({ type, written }: Column, test: Test): Test | undefined {
