@@ -354,6 +354,22 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     expect(names(await callOf('PostgreSQL')('GET', at(collection)))).toBe('')
   })
 
+  test('documents of before there were canonical texts are compared by them', async () => {
+    const collection = unique('former')
+    const properties = { at: { type: 'string', format: 'date-time' } }
+    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema: { properties } }
+    await call('POST', '/v1/schemas', { as: await operator(platforms.MongoDB), body })
+    const made = await call('POST', at(collection), { body: { n: 1, at: '2026-01-01T01:00:00+01:00' } })
+    const client = new MongoClient(mongo?.url ?? '')
+    const kept = client.db('tenon').collection('documents')
+    const former = { f: '', 'k.at[date-time]': '' }
+    expect((await kept.updateOne({ id: made.body.id }, { $unset: former })).modifiedCount).toBe(1)
+    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`, { as: room.anon })
+    expect(found.body.data).toEqual([made.body])
+    expect(await kept.findOne({ id: made.body.id })).toMatchObject({ f: 2, v: 1 })
+    await client.close()
+  })
+
   test('it is among the servers that /readyz asks, and so `tenon doctor`', async () => {
     const checks = await (await fetch(`${platforms.MongoDB.url}/readyz`)).json()
     expect(checks).toMatchObject({ checks: { documents: { status: 'pass' } } })

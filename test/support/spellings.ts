@@ -9,7 +9,7 @@ const year = fc.oneof(
   fc.integer({ min: 0, max: 9999 }),
 )
 /** Days that exist, and the 29th to 31st of months that have none. */
-export const dates = fc
+const dates = fc
   .tuple(
     year,
     fc.integer({ min: 1, max: 12 }),

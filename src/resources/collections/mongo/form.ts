@@ -53,6 +53,9 @@ function givenValue(value: unknown): unknown {
   )
 }
 
+/** 2: texts have keys of their canonical texts. */
+export const FORM = 2
+
 /** The name of a path among the keys, or of the canonical text of what is there. No name that is stored has a bracket. */
 export const keyName = (path: readonly string[], as?: Format): string =>
   path.map(storedName).join('/') + (as === undefined ? '' : `[${as}]`)
