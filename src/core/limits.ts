@@ -32,6 +32,7 @@ export const LIMITS = {
   headerBytesMax: 16_384,
   urlBytesMax: 8_192,
   nameCharsMax: 200,
+  subjectCharsMax: 200,
   pageSizeDefault: 50,
   pageSizeMax: 200,
   preferWaitSecondsMax: 30,
@@ -51,6 +52,14 @@ export const LIMITS = {
   /** With `feedCheckMs` on top, less than the 5 s within which a suspension is everywhere. */
   keyCacheMs: 3_500,
   keyCacheEntriesMax: 10_000,
+  keyScopesMax: 50,
+  /** Requests a minute of one key. */
+  keyRateMax: 1_000_000,
+  /** How long a key that was rotated is still good. */
+  keyGraceSeconds: 86_400,
+  keyGraceSecondsMax: 2_592_000,
+  /** How far the time of a key's last use may lag behind. */
+  keyUseLagMs: 60_000,
   httpCallTimeoutMs: 30_000,
   httpCallBytesMax: 1_048_576,
   /** Below what Temporal takes as one payload (2 MB). */

@@ -40,6 +40,7 @@ const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 export const ROWS: Readonly<Record<string, Row>> = {
+  'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
   'tenant.create': {
     path: () => '/v1/tenants',
     body: () => ({ name: 'X', slug: unique('x') }),
@@ -73,6 +74,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'api_key.list': {
     path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
     foreign: 'own_list',
+  },
+  'api_key.update': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}`,
+    body: () => ({ name: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'api_key.rotate': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}/rotate`,
+    body: () => ({}),
+    foreign: 'not_found',
   },
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
   'schema.create': {

@@ -5,8 +5,8 @@ import type { Row } from './row.ts'
 export const ACCESS = {
   credentials_conflict: {
     status: 400,
-    title: 'Two different API keys in one request',
-    help: 'Send one key, in one place.',
+    title: 'Credentials that contradict each other in one request',
+    help: 'Send one key, in one place, and each header once.',
   },
   credentials_missing: {
     status: 401,
@@ -19,6 +19,11 @@ export const ACCESS = {
     help: 'Check for a cut or revoked key.',
   },
   api_key_expired: { status: 401, title: 'The API key has expired', help: 'Create a new one.' },
+  api_key_disabled: {
+    status: 401,
+    title: 'The API key is disabled',
+    help: 'An admin can enable it: PATCH /v1/api-keys/{id}.',
+  },
   api_key_revoked: { status: 401, title: 'The API key was revoked', help: 'Create a new one.' },
   token_invalid: {
     status: 401,
@@ -29,6 +34,11 @@ export const ACCESS = {
     status: 401,
     title: 'The access token has expired',
     help: 'Get a new one: `npx tenon token`.',
+  },
+  gateway_identity_invalid: {
+    status: 401,
+    title: 'The gateway names nobody',
+    help: 'A gateway sends x-tenant-id, x-workspace-id, x-auth-subject and x-pg-role (anon or service), each once.',
   },
   service_key_in_query: {
     status: 401,
@@ -47,8 +57,8 @@ export const ACCESS = {
   },
   insufficient_scope: {
     status: 403,
-    title: 'The token lacks a scope',
-    help: 'Get a token with the scopes that `www-authenticate` names.',
+    title: 'The credential lacks a scope',
+    help: 'Use a key or a token with the scopes that `www-authenticate` names.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
   workspace_suspended: {

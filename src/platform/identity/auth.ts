@@ -1,21 +1,20 @@
 /** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
 
 import { errors } from 'jose'
+import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { narrowing } from '../../core/scopes.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { type Standing, suspensionOf } from '../standing.ts'
 import { SystemScope } from '../system.ts'
+import type { Credential } from './credentials.ts'
+import { type GatewayIdentity, identityOf } from './gateway.ts'
 import type { Identity } from './identity.ts'
 import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
-
-/** What was presented, after the door has settled which of several counts. */
-export type Credential =
-  | { readonly kind: 'api_key'; readonly text: string }
-  | { readonly kind: 'token'; readonly text: string }
 
 /** A key as the cache holds it: what its holder may reach, and until when. */
 export interface KeyRow {
@@ -24,8 +23,12 @@ export interface KeyRow {
   readonly workspace_id: WorkspaceId
   readonly kind: DataRole
   readonly last4: string
+  readonly scopes: readonly string[]
+  readonly rate_limit: number | null
   readonly expires_at: string | null
+  readonly disabled_at: string | null
   readonly revoked_at: string | null
+  readonly last_used_at: string | null
   readonly tenant_state: string
   readonly workspace_state: string
 }
@@ -52,50 +55,64 @@ export class Authenticator {
 
   /** @throws Problem 401 where the credential is not good, whatever else the request carries */
   authenticate(credential: Credential): Promise<Principal> {
-    return credential.kind === 'api_key' ? this.#key(credential.text) : this.#token(credential.text)
+    if (credential.kind === 'api_key') return this.#key(credential.text)
+    return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
   async #key(text: string): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
-    const row = await this.#find(keyHash(text))
+    const hash = keyHash(text)
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
-    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
-      throw invalidKey('api_key_expired')
-    const suspension = suspensionOf(row.tenant_state, row.workspace_state)
-    if (suspension !== undefined) throw new Problem(suspension)
+    const refusal = refusalOf(row)
+    if (refusal !== undefined) throw refusal
+    const { id, kind, last4, expires_at } = row
     return {
+      kind: 'api_key',
       seen,
       subject: row.id,
       tenantId: row.tenant_id,
       workspaceId: row.workspace_id,
       roles: [row.kind],
+      ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
+      ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
+      key: { id, kind, last4, expires_at },
     }
   }
 
   async #find(hash: Buffer): Promise<KeyRow> {
-    const name = hash.toString('base64')
-    const cached = this.#keys.get(name)
-    if (cached !== undefined) return cached
     const row = await this.#system.row<KeyRow>(sql`
-      with touched as (
-        update api_keys set last_used_at = now()
-        where hash = ${hash} and (last_used_at is null or last_used_at < now() - interval '1 minute'))
-      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, k.expires_at, k.revoked_at,
+      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
+        k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) throw invalidKey()
-    this.#keys.set(name, row)
+    if (refusalOf(row) === undefined) this.#noteUse(row)
     return row
   }
 
-  /** A token lives longer than a state: what it names must be there, belong together and be active. */
-  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds): Promise<void> {
+  /**
+   * A key that is used is looked up every few seconds, so this is asked often enough. Nobody waits for it, and where it
+   * fails the next look-up tries again.
+   */
+  #noteUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
+    if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
+    const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
+    this.#system
+      .row(sql`update api_keys set last_used_at = now() where id = ${id}
+        and (last_used_at is null or last_used_at <= now() - ${lag})`)
+      .catch(() => {})
+  }
+
+  /**
+   * A token lives longer than a state: what it names must be there, belong together and be active.
+   * @throws Problem `refused` where it is not there, `tenant_suspended`, `workspace_suspended`
+   */
+  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
     if (tenantId === undefined) return
     const states = await this.#standing.of(tenantId, workspaceId)
-    if (states === undefined || states.workspace === null)
-      throw new Problem('token_invalid', { detail: 'It names what does not exist together.' })
+    if (states === undefined || states.workspace === null) throw new Problem(refused, { detail: UNFOUNDED })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new Problem(suspension)
   }
@@ -109,20 +126,60 @@ export class Authenticator {
       })
     })
     const { tenantId, workspaceId } = claims
+    // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
+    if (
+      (tenantId !== undefined && !isTenantId(tenantId)) ||
+      (workspaceId !== undefined && !isWorkspaceId(workspaceId))
+    )
+      throw new Problem('token_invalid', { detail: UNFOUNDED })
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
-    await this.#refuseUnlessActive(bounds)
+    await this.#refuseUnlessActive(bounds, 'token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
+    const scopes = narrowing(claims.scopes)
     return {
+      kind: 'token',
       seen: `a token of ${claims.sub}`,
       subject: claims.sub,
       ...bounds,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
+      ...(scopes && { scopes }),
+    }
+  }
+
+  /** Data alone: the headers have no role of an admin. */
+  async #gateway(sent: GatewayIdentity): Promise<Principal> {
+    const { subject, tenantId, workspaceId, role } = identityOf(sent)
+    await this.#refuseUnlessActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
+    return {
+      kind: 'gateway',
+      seen: `the headers of a gateway for ${subject}`,
+      subject,
+      tenantId,
+      workspaceId,
+      roles: [role],
     }
   }
 }
+
+/** Why the key is good for nothing now; undefined where it is. */
+function refusalOf(row: KeyRow): Problem | undefined {
+  if (row.revoked_at !== null) return invalidKey('api_key_revoked')
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
+    return invalidKey('api_key_expired')
+  if (row.disabled_at !== null) return invalidKey('api_key_disabled')
+  const suspension = suspensionOf(row.tenant_state, row.workspace_state)
+  return suspension && new Problem(suspension)
+}
+
+type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'
+
+const UNFOUNDED = 'It names what does not exist together.'
+
+/** What is told of a credential that names what is not there. */
+type Unfounded = 'token_invalid' | 'gateway_identity_invalid'
 
 interface Bounds {
   readonly tenantId?: TenantId
@@ -141,8 +198,6 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   return roles.includes('service') ? ['service'] : ['anon']
 }
 
-function invalidKey(
-  code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' = 'api_key_invalid',
-): Problem {
+function invalidKey(code: InvalidKey = 'api_key_invalid'): Problem {
   return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
 }
