@@ -32,7 +32,7 @@ export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'
 export function turnStorage(reach: Reach, target: TenantRef): Promise<void> {
   const { tenantId } = target
   return untilSettled(reach, target, async ({ id: workspaceId, bucket, suspended }) => {
-    if (bucket !== null) await reach.admin.turnStorage({ tenantId, workspaceId }, bucket, !suspended)
+    if (bucket !== null) await reach.admin.storage.turn({ tenantId, workspaceId }, bucket, !suspended)
   })
 }
 

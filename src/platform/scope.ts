@@ -9,6 +9,7 @@ import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
+import { StorageAdmin } from './objects/admin.ts'
 import type { SealedIdentity } from './objects/clients.ts'
 import { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
@@ -160,29 +161,9 @@ export class AdminScope extends Scope {
     return found !== undefined && found.length > 0
   }
 
-  makeBucket(name: string, owner: string): Promise<void> {
-    return this.parts.objects.makeBucket(name, owner)
-  }
-
-  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
-  async newStorageKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
-    const { identities } = this.parts
-    await identities.ensureUser(ref.workspaceId, bucket)
-    // What crashed attempts have left would count against the store's limit of keys.
-    await identities.keepOnly(ref.workspaceId, undefined)
-    const key = await identities.newKey(ref.workspaceId)
-    return { access_key_id: key.accessKeyId, sealed: this.parts.objectClients.seal(ref, key) }
-  }
-
-  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
-  keepStorageKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
-    return this.parts.identities.keepOnly(ref.workspaceId, accessKeyId)
-  }
-
-  /** Opens the store to the workspace's own identity, or closes it; its keys stay as they are. */
-  turnStorage(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
-    const { identities } = this.parts
-    return isOpen ? identities.ensureUser(ref.workspaceId, bucket) : identities.shut(ref.workspaceId)
+  /** Buckets and identities at the object store. */
+  get storage(): StorageAdmin {
+    return new StorageAdmin(this.parts)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

@@ -41,7 +41,7 @@ export const resumeTenant = onStructure({
   roles: OPERATORS,
   input: Input({ id: Ref('tenant') }),
   output: Tenant,
-  http: { method: 'POST', path: '/v1/tenants/{id}/resume' },
+  http: { method: 'POST', path: '/v1/tenants/{id}/resume', body: '*' },
   run: async (scope, { id }) => {
     await change(scope, await tenantOf(scope, id), 'active')
     return findTenant(scope, id)
@@ -67,7 +67,7 @@ export const resumeWorkspace = onStructure({
   roles: TENANT_ADMINS,
   input: Input({ id: Ref('workspace') }),
   output: Workspace,
-  http: { method: 'POST', path: '/v1/workspaces/{id}/resume' },
+  http: { method: 'POST', path: '/v1/workspaces/{id}/resume', body: '*' },
   run: async (scope, { id }) => {
     await change(scope, await workspaceOf(scope, id), 'active')
     return findWorkspace(scope, id)

@@ -1,7 +1,13 @@
 /** A suspended tenant: which states there are, and that no credential of it gets anywhere, by any route or process. */
 
+import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TenantId } from '../../src/core/tenant.ts'
+import type { SuspensionInput } from '../../src/core/work.ts'
+import { parseConfig } from '../../src/platform/config.ts'
+import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
+import { gatewayHeaders } from '../support/gateway.ts'
 import { hear, stopHearing } from '../support/hear.ts'
 import { count, deploy, post } from '../support/keyed.ts'
 import { publish, resume, resumeWorkspace, start, suspend, suspendWorkspace } from '../support/suspension.ts'
@@ -38,6 +44,29 @@ describe('states', () => {
     const resumed = await resume(room)
     expect(resumed.body).toMatchObject({ state: 'active', suspended_at: null, suspended_reason: null })
     expect((await resume(room)).body).toEqual(resumed.body)
+  })
+
+  test('the workflow makes the change by itself, where the node that was asked has died; a late one makes none', async () => {
+    const room = await aRoom()
+    const temporal = new Temporal(parseConfig(inject('tenon').env))
+    const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
+    const begin = (after: number, to: SuspensionInput['to']) => {
+      const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
+      const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
+      return temporal.start(ref, { ...start, input, summary: 'test' })
+    }
+    const stateOf = async () =>
+      (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
+    try {
+      await begin(0, 'suspended')
+      await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
+      await resume(room)
+      // Asked for when the tenant had not been resumed yet.
+      expect(await temporal.ended(ref, await begin(0, 'suspended'), 20_000)).toBe(true)
+      expect(await stateOf()).toBe('active')
+    } finally {
+      await temporal.close()
+    }
   })
 
   test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])('%s: 409', async (state) => {
@@ -105,6 +134,7 @@ async function presented(
     ['GET', '/v1/collections/things/documents'],
     ['GET', '/v1/events/subscribe?topic=a'],
     ['GET', '/v1/analytics/query?metric=requests&window=1h'],
+    ['GET', '/v1/me'],
   ] as const
   const inside = [
     ['GET', `${room.flows}/executions`],
@@ -123,6 +153,7 @@ async function presented(
     ['service key', room.service, [...data, ...reads]],
     ['anon key', room.anon, reads],
     ['service token', await token(['service'], { workspace_id }), [...data, ...reads]],
+    ['gateway', gatewayHeaders({ tenantId: tenant_id, workspaceId: workspace_id }), [...data, ...reads]],
     ['token without roles', await token([], { workspace_id }), reads],
     ['workspace admin', await token(['workspace_admin'], { workspace_id }), inside],
     ['tenant admin', await token(['tenant_admin'], {}), [...tenants, ...inside]],
