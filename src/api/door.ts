@@ -5,7 +5,7 @@ import { Compile } from 'typebox/compile'
 import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import type { Principal } from '../core/policy.ts'
+import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Authenticator } from '../platform/identity/auth.ts'
@@ -29,7 +29,7 @@ declare module 'fastify' {
 
 export interface Door {
   /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest) => Promise<void>
+  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
   /** Keeps the reply before it leaves, where the operation takes an Idempotency-Key. */
   readonly keep?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
@@ -39,7 +39,7 @@ export interface Door {
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const enter = async (request: FastifyRequest) => {
+  const recognise = async (request: FastifyRequest): Promise<[Principal, Role]> => {
     const { headers, raw } = request
     if (headers.authorization !== undefined && (raw.headersDistinct['authorization']?.length ?? 0) > 1)
       throw new Problem('credentials_conflict')
@@ -47,20 +47,25 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(headers, query, operation.http)) {
-      principals.push(await auth.authenticate(credential))
+      principals.push(await auth.authenticate(credential, platform.limiter.visitor(request.ip)))
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
     request.principal = principal
-    platform.access.permit(operation, principal)
+    return [principal, platform.access.permit(operation, principal)]
   }
   return {
-    enter,
+    enter: async (request, reply) => {
+      const [principal, role] = await recognise(request)
+      const { headers, refused } = await platform.limiter.admit(principal, role, request.ip)
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
+    },
     ...(keyed && { keep: (request, reply, body) => settle(operation, request, reply, body) }),
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
-      const ask = () => enter(request)
+      const ask = async () => void (await recognise(request))
       const input = bind(operation, request, ask)
       const opened = await platform.access.open(operation, principal, workspaceNamed(request))
       if (opened instanceof WorkspaceScope) request.room = opened.ref
@@ -70,18 +75,33 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
       request.claim = claim
       const scope = claim === undefined ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
       const output = await attempt(claim, () => operation.run(scope, parsed))
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
-        return sendFeed(output as Feed, request, reply, enter)
+        return sendFeed(output as Feed, reply, ask)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)
       return answer(operation, input, output, request, reply)
     },
   }
+}
+
+/** For as long as the connection lasts. */
+async function takePlace(
+  { access, limiter }: Platform,
+  operation: AnyOperation,
+  { principal, ip }: FastifyRequest,
+  { raw }: FastifyReply,
+): Promise<void> {
+  if (principal === undefined) throw new TypeError('a route without its door')
+  const release = await limiter.takePlace(principal, access.permit(operation, principal), ip)
+  raw.once('close', release)
+  // Who has gone meanwhile says so no more.
+  if (raw.destroyed) release()
 }
 
 function workspaceNamed(request: FastifyRequest): string | undefined {

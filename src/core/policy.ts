@@ -20,6 +20,7 @@ export function domainOf(role: Role): Domain {
 
 /** A verified credential: who, of which tenant, in which roles. Made by `platform/auth` and by nobody else. */
 export interface Principal {
+  readonly kind: 'api_key' | 'token' | 'gateway'
   /** What was seen, in words for error texts: `a service API key ending …9f2c`. */
   readonly seen: string
   /** Subject for audit and logs: key id, client id or user id. */
@@ -27,6 +28,8 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** Requests a minute, where the key has its own limit. */
+  readonly rateLimit?: number
 }
 
 /** Who acts inside a scope. */

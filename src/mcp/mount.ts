@@ -19,11 +19,20 @@ export function mountMcp(app: FastifyInstance, platform: Platform, doorkeeper: D
 function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }: Doorkeeper): void {
   mountEndpoint(app, {
     path: '/v1/mcp/platform/mcp',
-    enter: async (request) => {
+    enter: async (request, reply) => {
       refuseForeignOrigin(platform.config, request.headers.origin)
       const token = bearerOf(request)
       if (token === undefined) throw new Problem('credentials_missing')
-      request.principal = await auth.authenticate({ kind: 'token', text: token })
+      const principal = await auth.authenticate({ kind: 'token', text: token })
+      request.principal = principal
+      // Tools need one role or another: the highest is counted, and who has none may ask as often as anybody.
+      const { headers, refused } = await platform.limiter.admit(
+        principal,
+        principal.roles[0] ?? 'anon',
+        request.ip,
+      )
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
     },
     open: async ({ principal }) => {
       if (principal === undefined) throw new TypeError('a route without its door')

@@ -31,6 +31,14 @@ export interface KeyRow {
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
+/** Whoever shows a credential, as far as is known before it is looked at. */
+export interface Visitor {
+  /** Asked before the database is. @throws Problem where this one has been refused too often */
+  tolerate(): void
+  /** Told of a key that is nobody's. */
+  refuse(): void
+}
+
 export class Authenticator {
   readonly #system: SystemScope
   readonly #identity: () => Promise<Identity>
@@ -43,14 +51,17 @@ export class Authenticator {
     this.#keys = keys
   }
 
-  /** @throws Problem 401 where the credential is not good, whatever else the request carries */
-  authenticate(credential: Credential): Promise<Principal> {
-    return credential.kind === 'api_key' ? this.#key(credential.text) : this.#token(credential.text)
+  /**
+   * @param visitor where keys are to be tried so often and no oftener
+   * @throws Problem 401 where the credential is not good, whatever else the request carries
+   */
+  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
+    return credential.kind === 'api_key' ? this.#key(credential.text, visitor) : this.#token(credential.text)
   }
 
-  async #key(text: string): Promise<Principal> {
+  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
-    const row = await this.#find(keyHash(text))
+    const row = await this.#find(keyHash(text), visitor)
     const seen = `a ${row.kind} API key ending …${row.last4}`
     if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
     if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
@@ -58,6 +69,7 @@ export class Authenticator {
     if (row.tenant_state !== 'active' || row.workspace_state !== 'active')
       throw new Problem('tenant_suspended')
     return {
+      kind: 'api_key',
       seen,
       subject: row.id,
       tenantId: row.tenant_id,
@@ -66,10 +78,11 @@ export class Authenticator {
     }
   }
 
-  async #find(hash: Buffer): Promise<KeyRow> {
+  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
     const name = hash.toString('base64')
     const cached = this.#keys.get(name)
     if (cached !== undefined) return cached
+    visitor?.tolerate()
     const row = await this.#system.row<KeyRow>(sql`
       with touched as (
         update api_keys set last_used_at = now()
@@ -78,7 +91,10 @@ export class Authenticator {
         t.state as tenant_state, w.state as workspace_state
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
-    if (row === undefined) throw invalidKey()
+    if (row === undefined) {
+      visitor?.refuse()
+      throw invalidKey()
+    }
     this.#keys.set(name, row)
     return row
   }
@@ -120,6 +136,7 @@ export class Authenticator {
     await this.#refuseUnlessActive(bounds)
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     return {
+      kind: 'token',
       seen: `a token of ${claims.sub}`,
       subject: claims.sub,
       ...bounds,
