@@ -1,7 +1,6 @@
 /** Rate limits over two API processes: exact, per key, subject, address and tenant, and said in headers. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
 import { type Node, startNode } from '../support/node.ts'
 import { aRoom, aWorkspace, type Caller, call, type Reply, type Room, tokenOf } from '../support/tenants.ts'
 
@@ -95,8 +94,8 @@ test('a key has one bucket in all its presentations', async () => {
 
 test("a flood of one tenant leaves another's bucket alone", async () => {
   const [flooded, quiet] = await Promise.all([aRoom(), aRoom()])
-  await flood(300, () => flooded.service)
-  expect((await ask(flooded.service)).status).toBe(429)
+  const { refused } = await flood(300, () => flooded.service)
+  expect(refused.length).toBeGreaterThan(100)
   const { status, headers } = await ask(quiet.service)
   expect([status, headers.get('ratelimit')]).toEqual([200, '"key";r=99;t=1'])
 })

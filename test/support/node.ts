@@ -32,7 +32,8 @@ export async function startNode(
   }, 60_000)
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
-    child.kill('SIGTERM')
+    // It has nothing to lose, and would wait for connections that nobody has asked anything on yet.
+    child.kill('SIGKILL')
     await once(child, 'exit')
   }
   return { at, process: child, stop }
