@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Node, startNode } from '../support/node.ts'
+import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { type Started, startPlatform } from '../support/start.ts'
 import { aRoom, type Caller, call, eventually, type Reply, type Room } from '../support/tenants.ts'
 
@@ -12,13 +12,13 @@ let dir: string
 let started: Started
 let room: Room
 /** With a small limit. */
-let node: Node
+let node: ApiProcess
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tenon-rates-'))
   started = await startPlatform(dir, { lasting: true })
   room = await aRoom(started.running)
-  node = await startNode({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
+  node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
 }, 120_000)
 afterAll(async () => {
   await node?.stop()

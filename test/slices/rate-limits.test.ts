@@ -1,13 +1,13 @@
 /** Rate limits over two API processes: exact, per key, subject, address and tenant, and said in headers. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Node, startNode } from '../support/node.ts'
+import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { aRoom, aWorkspace, type Caller, call, type Reply, type Room, tokenOf } from '../support/tenants.ts'
 
 const SERVICE = { burst: 100, perMinute: 60 }
 const ADDRESS = { burst: 10, perMinute: 6 }
 
-let nodes: [Node, Node]
+let nodes: [ApiProcess, ApiProcess]
 beforeAll(async () => {
   const settings = {
     TENON_RATE_SERVICE: `${SERVICE.perMinute}/min burst ${SERVICE.burst}`,
@@ -17,7 +17,7 @@ beforeAll(async () => {
     TENON_RATE_TENANT: '60/min burst 150',
     TENON_TRUSTED_PROXIES: 'loopback',
   }
-  nodes = await Promise.all([startNode(settings), startNode(settings)])
+  nodes = await Promise.all([startApi(settings), startApi(settings)])
 }, 90_000)
 afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
 
@@ -25,7 +25,7 @@ const LIST = '/v1/collections'
 const from = (address: string) => ({ 'x-forwarded-for': address })
 
 const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
-  call('GET', path, { as, at: (nodes[n % 2] as Node).at })
+  call('GET', path, { as, at: (nodes[n % 2] as ApiProcess).at })
 
 /** All at once, on both processes in turn. @returns how many got through, and how long it took */
 async function flood(count: number, as: (n: number) => Caller, path = LIST) {
@@ -133,7 +133,7 @@ test('of IPv6 a network counts; of several forwarders the last one that is not o
 })
 
 test('who is not trusted to say who the client is, is the client', async () => {
-  const node = await startNode({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
+  const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
   try {
     const room = await aRoom()
     const statuses = []

@@ -1,24 +1,24 @@
 /** How many event streams a tenant and an address may have open, over two API processes, one of which dies. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { hear, stopHearing } from '../support/hear.ts'
-import { type Node, startNode } from '../support/node.ts'
 import { aRoom, type Caller, call, eventually } from '../support/tenants.ts'
 
-let nodes: [Node, Node]
+let nodes: [ApiProcess, ApiProcess]
 beforeAll(async () => {
   const settings = {
     TENON_STREAMS_PER_TENANT: '7',
     TENON_STREAMS_PER_ADDRESS: '3',
     TENON_TRUSTED_PROXIES: 'loopback',
   }
-  nodes = await Promise.all([startNode(settings), startNode(settings)])
+  nodes = await Promise.all([startApi(settings), startApi(settings)])
 }, 90_000)
 afterEach(stopHearing)
 afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
 
 const TOPIC = 'topic=news'
-const at = (n: number) => (nodes[n % 2] as Node).at
+const at = (n: number) => (nodes[n % 2] as ApiProcess).at
 const open = async (as: Caller, count: number) => {
   for (let n = 0; n < count; n++) await hear(as, TOPIC, {}, at(n))
 }
@@ -67,7 +67,7 @@ test('what is refused, or cannot be read, leaves no place taken', async () => {
 test('streams that go on keep their places; those of a process that died are forgotten', async () => {
   const room = await aRoom()
   const [stays] = nodes
-  const dies = await startNode({ TENON_STREAMS_PER_TENANT: '7' })
+  const dies = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
   for (let n = 0; n < 3; n++) await hear(room.service, TOPIC, {}, stays.at)
   for (let n = 0; n < 4; n++) await hear(room.service, TOPIC, {}, dies.at)
   expect((await ask(room.service)).status).toBe(429)

@@ -41,7 +41,7 @@ export class Rates {
   ofPrincipal(principal: Principal, role: Role, network: string): Charge[] {
     const { tenantId } = principal
     const charges = [this.#own(principal, role)]
-    if (role === 'anon')
+    if (isPublicKey(principal, role))
       charges.push({ bucket: `${roomOf(tenantId)}address:${network}`, limit: this.#limits.anonAddress })
     if (tenantId !== undefined) charges.push(this.#tenant(tenantId))
     return charges
@@ -67,10 +67,10 @@ export class Rates {
   }
 
   /** Where a stream that goes on takes a place. */
-  placesOf({ tenantId }: Principal, role: Role, network: string): Places[] {
-    const room = roomOf(tenantId)
+  placesOf(principal: Principal, role: Role, network: string): Places[] {
+    const room = roomOf(principal.tenantId)
     const ofTenant = { key: `${room}streams`, max: this.#streams.ofTenant, quota: 'sse_streams' }
-    if (role !== 'anon') return [ofTenant]
+    if (!isPublicKey(principal, role)) return [ofTenant]
     const key = `${room}streams:address:${network}`
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
   }
@@ -93,6 +93,9 @@ export class Rates {
     return { bucket: `${roomOf(tenantId)}tenant`, limit: this.#limits.tenant }
   }
 }
+
+/** Many share it, so it does not say who it is. */
+const isPublicKey = ({ kind }: Principal, role: Role) => kind === 'api_key' && role === 'anon'
 
 /** No bucket of one tenant is another's. The braces keep those of a request on one node of a cluster. */
 const roomOf = (tenantId: TenantId | undefined) => `tenon:{${tenantId ?? 'platform'}}:rate:`

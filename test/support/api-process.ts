@@ -8,17 +8,17 @@ import { Ports } from '../../stack/ports.ts'
 import type { Running } from './start.ts'
 import { eventually } from './tenants.ts'
 
-export interface Node {
+export interface ApiProcess {
   readonly at: Running
   readonly process: ChildProcess
   stop(): Promise<void>
 }
 
 /** Returns when it answers. Tokens of the first process are good for it. */
-export async function startNode(
+export async function startApi(
   settings: Readonly<Record<string, string>>,
   first: Running = inject('tenon'),
-): Promise<Node> {
+): Promise<ApiProcess> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const at = { ...first, url: `http://127.0.0.1:${port}` }
   const env = { ...process.env, ...first.env, TENON_PUBLIC_URL: first.url, ...settings }
