@@ -8,13 +8,16 @@ import type { AnyOperation } from '../core/operation.ts'
 import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import { CallerScope } from '../platform/caller.ts'
 import type { Authenticator } from '../platform/identity/auth.ts'
+import { credentialsOf } from '../platform/identity/credentials.ts'
+import type { GatewayIdentity } from '../platform/identity/gateway.ts'
+import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
-import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
 import { askedUnderKey, attempt, replay, settle, takesKey } from './idempotency.ts'
 
@@ -22,6 +25,10 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
+    /** Who a gateway says it is, where its secret came with that; of no weight beside a credential. */
+    gateway: GatewayIdentity | undefined
+    /** How it stands with its limits; set when it has been charged. */
+    standings: readonly Standing[] | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
     room: WorkspaceRef | undefined
   }
@@ -39,14 +46,13 @@ export interface Door {
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const recognise = async (request: FastifyRequest): Promise<[Principal, Role]> => {
-    const { headers, raw } = request
-    if (headers.authorization !== undefined && (raw.headersDistinct['authorization']?.length ?? 0) > 1)
-      throw new Problem('credentials_conflict')
+  const recognise = async (request: FastifyRequest): Promise<[Principal, Role | undefined]> => {
+    const { headers, gateway, raw } = request
     const query = request.query as Record<string, unknown>
+    const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
-    for (const credential of credentialsOf(headers, query, operation.http)) {
+    for (const credential of credentialsOf(presented, operation.http)) {
       principals.push(await auth.authenticate(credential, platform.limiter.visitor(request.ip)))
     }
     const [principal] = principals
@@ -57,7 +63,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   return {
     enter: async (request, reply) => {
       const [principal, role] = await recognise(request)
-      const { headers, refused } = await platform.limiter.admit(principal, role, request.ip)
+      const { headers, refused, standings } = await platform.limiter.admit(principal, role, request.ip)
+      request.standings = standings
       reply.headers(headers)
       if (refused !== undefined) throw refused
     },
@@ -67,14 +74,17 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (principal === undefined) throw new TypeError('a route without its door')
       const ask = async () => void (await recognise(request))
       const input = bind(operation, request, ask)
-      const opened = await platform.access.open(operation, principal, workspaceNamed(request))
+      const workspace = workspaceNamed(request)
+      const opened = await platform.access.open(operation, principal, workspace, request.standings)
       if (opened instanceof WorkspaceScope) request.room = opened.ref
       const parsed = operation.parse(input)
       const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
-      const claim = asked && (await platform.idempotency.claim(opened, asked))
+      const bare = opened instanceof CallerScope
+      const claim = bare ? undefined : asked && (await platform.idempotency.claim(opened, asked))
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
       request.claim = claim
-      const scope = claim === undefined ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      const scope =
+        claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
       if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
       const output = await attempt(claim, () => operation.run(scope, parsed))
       if (operation.http.reply === 'feed') {
@@ -98,7 +108,9 @@ async function takePlace(
   { raw }: FastifyReply,
 ): Promise<void> {
   if (principal === undefined) throw new TypeError('a route without its door')
-  const release = await limiter.takePlace(principal, access.permit(operation, principal), ip)
+  const role = access.permit(operation, principal)
+  if (role === undefined) throw new TypeError(`${operation.name}: a feed is for somebody in a role`)
+  const release = await limiter.takePlace(principal, role, ip)
   raw.once('close', release)
   // Who has gone meanwhile says so no more.
   if (raw.destroyed) release()

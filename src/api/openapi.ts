@@ -47,7 +47,7 @@ function describe(operation: AnyOperation): Json {
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     'x-stability': operation.stability,
-    security: operation.domain === 'data_access' ? [{ apiKey: [] }, { bearer: [] }] : [{ bearer: [] }],
+    security: operation.domain === 'structural_admin' ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }],
     parameters: [...parameters(operation), ...conditions(operation)],
     ...(body !== undefined && { requestBody: body }),
     responses: {

@@ -25,18 +25,19 @@ function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }:
       if (token === undefined) throw new Problem('credentials_missing')
       const principal = await auth.authenticate({ kind: 'token', text: token })
       request.principal = principal
-      // Tools need one role or another: the highest is counted, and who has none may ask as often as anybody.
-      const { headers, refused } = await platform.limiter.admit(
+      // Tools need one role or another, and administration waits for Valkey here as well.
+      const { headers, refused, standings } = await platform.limiter.admit(
         principal,
         principal.roles[0] ?? 'anon',
         request.ip,
       )
+      request.standings = standings
       reply.headers(headers)
       if (refused !== undefined) throw refused
     },
-    open: async ({ principal }) => {
+    open: async ({ principal, standings }) => {
       if (principal === undefined) throw new TypeError('a route without its door')
-      return platformServer(platform, principal)
+      return platformServer(platform, principal, standings)
     },
   })
 }

@@ -5,8 +5,10 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
@@ -31,14 +33,17 @@ export class Access {
 
   /**
    * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
+   * @param standings how the request stands with its limits, for operations about the caller
    * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-  ): Promise<AdminScope | WorkspaceScope> {
+    standings: readonly Standing[] = [],
+  ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
+    if (role === undefined) return CallerScope.open(principal, standings)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
@@ -56,8 +61,12 @@ export class Access {
     return AdminScope.open(opened.actor, principal, this.#parts, ids)
   }
 
-  /** The role in which the principal may run the operation. Needs no input, so it is asked before any is read. */
-  permit(operation: AnyOperation, principal: Principal): Role {
+  /**
+   * The role in which the principal may run the operation; undefined where any credential will do, also one without a
+   * role. Needs no input, so it is asked before any is read.
+   */
+  permit(operation: AnyOperation, principal: Principal): Role | undefined {
+    if (operation.domain === 'any') return undefined
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) return role
     if (inDomain(principal, operation.domain)) {

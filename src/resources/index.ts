@@ -27,7 +27,9 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { invokeFunction } from './functions/invoke.ts'
+import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import { getMe } from './me.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
@@ -38,6 +40,8 @@ import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
+  getMe,
+  getLimits,
   createTenant,
   getTenant,
   listTenants,

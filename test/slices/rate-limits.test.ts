@@ -2,7 +2,16 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { aRoom, aWorkspace, type Caller, call, type Reply, type Room, tokenOf } from '../support/tenants.ts'
+import {
+  aRoom,
+  aWorkspace,
+  type Caller,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+  unique,
+} from '../support/tenants.ts'
 
 const SERVICE = { burst: 100, perMinute: 60 }
 const ADDRESS = { burst: 10, perMinute: 6 }
@@ -166,4 +175,22 @@ test('a token that calls itself like a key does not get at its bucket', async ()
   const claims = { roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
   for (const { id } of body.data) await ask(await tokenOf({ ...claims, sub: id }))
   expect((await ask(room.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
+})
+
+test('GET /v1/limits tells every caller its limits, counted like any other request', async () => {
+  const room = await aRoom()
+  const limits = async (as: Caller) => (await ask(as, 0, '/v1/limits')).body
+  await ask(room.service)
+  const service = await limits(room.service)
+  expect(service.rates).toEqual([
+    { policy: 'key', per_minute: 60, limit: 100, window_seconds: 100, remaining: 98 },
+    { policy: 'tenant', per_minute: 60, limit: 150, window_seconds: 150, remaining: 148 },
+  ])
+  expect(service.sizes).toMatchObject({ body_bytes: 1_048_576, document_bytes: 262_144, page_size: 200 })
+  const policies = ({ rates }: { rates: { policy: string }[] }) => rates.map(({ policy }) => policy)
+  expect(policies(await limits(room.anon))).toEqual(['key', 'address', 'tenant'])
+  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: room.tenantId }
+  expect(policies(await limits(await tokenOf(claims)))).toEqual(['subject', 'tenant'])
+  const nobody = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
+  expect(policies(nobody)).toEqual(['subject'])
 })

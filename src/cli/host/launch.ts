@@ -72,6 +72,7 @@ function ownSettings(): Record<string, string> {
   const names = Object.keys(process.env)
     .filter((name) => /^TENON_(RATE|STREAMS)_/.test(name))
     .concat([
+      'GATEWAY_SECRET',
       'LOG_LEVEL',
       'TENON_EGRESS_ALLOW',
       'TENON_MCP_ORIGINS',

@@ -8,6 +8,7 @@ export type Counted = 'key' | 'subject' | 'address' | 'tenant'
 /** A bucket that holds `burst` requests and is filled at an even pace, `perMinute`. Times are microseconds. */
 export interface Limit {
   readonly counted: Counted
+  readonly perMinute: number
   readonly burst: number
   /** After which there is room for one more. */
   readonly intervalUs: number
@@ -43,13 +44,8 @@ export function rateOf(perMinute: number, usual: Rate): Rate {
 export function limitOf(counted: Counted, { perMinute, burst }: Rate): Limit {
   const intervalUs = Math.round(MINUTE_US / perMinute)
   const capacityUs = intervalUs * burst
-  return {
-    counted,
-    burst,
-    intervalUs,
-    capacityUs,
-    policy: `"${counted}";q=${burst};w=${seconds(capacityUs)}`,
-  }
+  const policy = `"${counted}";q=${burst};w=${seconds(capacityUs)}`
+  return { counted, perMinute, burst, intervalUs, capacityUs, policy }
 }
 
 /** Whole seconds, rounded up: who waits for so long has waited long enough. */

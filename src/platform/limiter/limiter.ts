@@ -28,12 +28,14 @@ export class Limiter {
   }
 
   /**
-   * One request of somebody who is known by now, in the role that it needs.
+   * One request of somebody who is known by now.
+   * @param role that it needs; undefined where it needs none, and the highest is counted
    * @throws Problem `dependency_unavailable` for an admin where Valkey does not answer: data goes on, structure waits
    */
-  admit(principal: Principal, role: Role, address: string): Promise<Passage> {
-    const charges = this.#rates.ofPrincipal(principal, role, networkOf(address))
-    return this.#charge(charges, domainOf(role) === 'structural_admin')
+  admit(principal: Principal, role: Role | undefined, address: string): Promise<Passage> {
+    const counted = role ?? principal.roles[0] ?? 'anon'
+    const charges = this.#rates.ofPrincipal(principal, counted, networkOf(address))
+    return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
   }
 
   /** One message to a hosted MCP server. */
