@@ -28,7 +28,7 @@ export interface Started {
 }
 
 /** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
-export const UNLIMITED = {
+const UNLIMITED = {
   ...Object.fromEntries(
     ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'TENANT', 'PUBLIC', 'REFUSED'].map((who) => [
       `TENON_RATE_${who}`,
