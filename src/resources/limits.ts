@@ -12,7 +12,7 @@ const Rate = Type.Object({
   per_minute: Type.Integer(),
   limit: Type.Integer({ description: 'How many may come at once.' }),
   window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),
-  remaining: Type.Integer({ description: 'After this request, which is counted as any other.' }),
+  remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
 })
 
 /** By the names under which clients meet them: bytes, or numbers of what the name says. */
