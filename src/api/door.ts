@@ -78,6 +78,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const opened = await platform.access.open(operation, principal, workspace, request.standings)
       if (opened instanceof WorkspaceScope) request.room = opened.ref
       const parsed = operation.parse(input)
+      const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
+      permit()
       const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
       const bare = opened instanceof CallerScope
       const claim = bare ? undefined : asked && (await platform.idempotency.claim(opened, asked))
@@ -91,7 +93,11 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
-        return sendFeed(output as Feed, reply, ask)
+        const askAgain = async () => {
+          await ask()
+          permit()
+        }
+        return sendFeed(output as Feed, reply, askAgain)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)

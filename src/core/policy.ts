@@ -31,12 +31,12 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** What it is narrowed to, within its roles (core/scopes.ts); absent where it is not. */
+  readonly scopes?: ReadonlySet<string>
   /** Requests a minute, where the key has its own limit. */
   readonly rateLimit?: number
   /** What the key says of itself, where it is one. */
   readonly key?: PresentedKey
-  /** What narrows the roles; where it is absent or empty, nothing does. */
-  readonly scopes?: ReadonlySet<string>
 }
 
 interface PresentedKey {

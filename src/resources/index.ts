@@ -1,21 +1,9 @@
-/** OPERATIONS: the table of contents of the product. A slice is added here and nowhere else. */
+/** OPERATIONS: the table of contents of the product. What keys reach is listed in data.ts; the rest, here alone. */
 
 import type { AnyOperation } from '../core/operation.ts'
-import { queryAnalytics } from './analytics.ts'
-import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
-import { batchAnywhere, batchDocuments } from './collections/batch.ts'
-import { listCollections } from './collections/listing.ts'
-import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
-import {
-  createDocument,
-  deleteDocument,
-  getDocument,
-  listDocuments,
-  patchDocument,
-  queryDocuments,
-  updateDocument,
-} from './collections/operations.ts'
-import { publishEvent, subscribeEvents } from './events.ts'
+import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
+import { rotateApiKey } from './api-keys/rotate.ts'
+import { DATA_OPERATIONS } from './data.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
@@ -51,6 +39,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createApiKey,
   getApiKey,
   listApiKeys,
+  updateApiKey,
+  rotateApiKey,
   revokeApiKey,
   createSchema,
   getSchema,
@@ -63,32 +53,12 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getQuotas,
   configureServices,
   getServices,
-  queryAnalytics,
-  listCollections,
-  createDocument,
-  getDocument,
-  listDocuments,
-  queryDocuments,
-  updateDocument,
-  patchDocument,
-  deleteDocument,
-  importDocuments,
-  exportDocuments,
-  batchDocuments,
-  batchAnywhere,
-  putObject,
-  headObject,
-  getObject,
-  deleteObject,
-  listObjects,
-  publishEvent,
-  subscribeEvents,
+  ...DATA_OPERATIONS,
   createFunction,
   getFunction,
   listFunctions,
   configureFunction,
   deleteFunction,
-  invokeFunction,
   listFlows,
   createFlow,
   getFlow,
