@@ -14,6 +14,7 @@ import {
   getFunction,
   listFunctions,
 } from './functions/functions.ts'
+import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
 import { getOperation, listOperations } from './operations.ts'
@@ -26,6 +27,7 @@ import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
+  getLimits,
   createTenant,
   getTenant,
   listTenants,
