@@ -1,6 +1,14 @@
 /** OPERATIONS: the table of contents of the product. A slice is added here and nowhere else. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import {
+  createAccount,
+  deleteAccount,
+  getAccount,
+  inviteAccount,
+  listAccounts,
+  updateAccount,
+} from './accounts.ts'
 import { queryAnalytics } from './analytics.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey } from './api-keys.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
@@ -27,7 +35,15 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { invokeFunction } from './functions/invoke.ts'
+import { rotateIssuerKeys } from './issuer.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import {
+  createOAuthClient,
+  deleteOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+} from './oauth-clients.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
@@ -48,6 +64,18 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getApiKey,
   listApiKeys,
   revokeApiKey,
+  createAccount,
+  getAccount,
+  listAccounts,
+  updateAccount,
+  inviteAccount,
+  deleteAccount,
+  createOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+  deleteOAuthClient,
+  rotateIssuerKeys,
   createSchema,
   getSchema,
   listSchemas,
