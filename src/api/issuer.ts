@@ -19,6 +19,7 @@ type Form = Readonly<Record<string, string>>
 export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
   await app.register(async (auth) => mountProvider(auth, identity))
   await app.register(async (pages) => mountPages(pages, identity))
+  mountRegistration(app, identity)
 }
 
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */
@@ -62,6 +63,27 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
     const issuer = await identity()
     refuseOtherSites(request, issuer)
     return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
+  })
+}
+
+/** RFC 7591. Any page may ask: what it gets is an id that opens nothing by itself. */
+function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+  const path = '/auth/register'
+  const open = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
+  app.options(path, async (_request, reply) =>
+    reply
+      .code(204)
+      .headers({
+        ...open,
+        'access-control-allow-methods': 'POST',
+        'access-control-allow-headers': 'content-type',
+      })
+      .send(),
+  )
+  app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
+    const { registration } = await identity()
+    const { status, body } = await registration.take(request.body, request.ip)
+    return reply.code(status).headers(open).send(body)
   })
 }
 

@@ -81,6 +81,12 @@ export const LIMITS = {
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,
+  /** Clients that come by themselves: of one address in a window of attempts, in all, and how long unused. */
+  registrationsPerAddressMax: 30,
+  registrationsMax: 10_000,
+  registrationBytesMax: 16_384,
+  registrationUnusedHours: 24,
+  registrationIdleDays: 90,
   /** How often a token with an unknown key may make this node read the keys anew. */
   signingKeysReloadMs: 1_000,
   eventBytesMax: 262_144,

@@ -28,6 +28,12 @@ export class Attempts {
     this.#entries.delete(name)
   }
 
+  /** The same where others may have guessed: one attempt less. */
+  takeBack(name: string): void {
+    const known = this.#entries.get(name)
+    if (known !== undefined) known.count -= 1
+  }
+
   /** The oldest goes first: it is the nearest to its end. */
   #makeRoom(): void {
     if (this.#entries.size < LIMITS.attemptsRememberedMax) return

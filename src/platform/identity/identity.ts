@@ -13,6 +13,7 @@ import { type IssuerSettings, openProvider } from './issuer.ts'
 import { IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { People } from './people.ts'
+import { Registration } from './registration.ts'
 import { SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
 import { Targets } from './targets.ts'
@@ -52,6 +53,7 @@ export class Identity {
   readonly origin: string
   readonly people: People
   readonly signIn: SignIn
+  readonly registration: Registration
   readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
   readonly #within = restful(storage)
@@ -72,6 +74,7 @@ export class Identity {
     this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state }
     const provider = () => this.#provider()
     this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
+    this.registration = new Registration(clients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
     this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }

@@ -94,6 +94,8 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       rpInitiatedLogout: { enabled: false },
       userinfo: { enabled: false },
       revocation: { enabled: true },
+      // For the metadata alone: the route is ours (registration.ts).
+      registration: { enabled: true },
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,
@@ -118,7 +120,13 @@ function pages({ issuer }: IssuerSettings): Configuration {
       ),
     )
   return {
-    routes: { authorization: '/authorize', token: '/token', jwks: '/jwks', revocation: '/revoke' },
+    routes: {
+      authorization: '/authorize',
+      token: '/token',
+      jwks: '/jwks',
+      revocation: '/revoke',
+      registration: '/register',
+    },
     interactions: {
       policy,
       url: (_context, { uid }) => `${new URL(issuer).pathname}/interaction/${uid}`,

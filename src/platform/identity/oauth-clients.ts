@@ -1,6 +1,7 @@
 /** OAuth clients that were made through the API: machines with a secret, and public ones that act for people. */
 
-import { idPattern } from '../../core/ids.ts'
+import { idPattern, randomIds, typeId } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
@@ -42,5 +43,31 @@ export class OAuthClients {
       from oauth_clients where id = ${id}`)
     this.#known.set(id, row ?? null)
     return row
+  }
+
+  /**
+   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long.
+   * @returns its id; undefined where there are as many as there may be
+   */
+  async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
+    const id = typeId('client', randomIds.uuid())
+    const forget = sql`
+      delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
+        when used_at is null then make_interval(hours => ${LIMITS.registrationUnusedHours})
+        else make_interval(days => ${LIMITS.registrationIdleDays}) end`
+    const insert = sql`
+      insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
+      select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
+      where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
+      returning id`
+    const [, made = []] = await this.#system.batch(forget, insert)
+    return made.length === 0 ? undefined : id
+  }
+
+  /** A registered client that gets a token is in use; once a day is often enough to know. */
+  async touch(id: string): Promise<void> {
+    await this.#system.rows(sql`
+      update oauth_clients set used_at = now()
+      where id = ${id} and registered and (used_at is null or used_at < now() - interval '1 day')`)
   }
 }

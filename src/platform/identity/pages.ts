@@ -89,8 +89,11 @@ export function consentPage(question: Question): Page {
   const list = scopes
     .filter((scope) => scope !== '')
     .map((scope) => `<li><code>${escaped(scope)}</code></li>`)
+  const stranger = question.registered
+    ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
+    : ''
   const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at</p><p><code>${escaped(resource)}</code></p>
-<ul>${list.join('')}</ul><p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>`
+<ul>${list.join('')}</ul><p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,

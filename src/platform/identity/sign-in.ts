@@ -31,6 +31,8 @@ export interface Exchange {
 export interface Question {
   readonly kind: 'login' | 'consent'
   readonly clientName: string
+  /** Nobody has vouched for its name. */
+  readonly registered: boolean
   /** Where she is sent when she has answered. */
   readonly redirectUri: string
   /** Whether the tenant has to be named: nothing that is asked for says it. */
@@ -68,6 +70,7 @@ export class SignIn {
     return {
       kind: details.prompt.name === 'login' ? 'login' : 'consent',
       clientName: client.name,
+      registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
       asksTenant: (await this.#tenantOf(details, client)) === undefined,
       scopes: String(details.params['scope'] ?? '').split(' '),
@@ -91,6 +94,7 @@ export class SignIn {
     const person = await this.#parts.people.recognise(tenant, credentials.email, credentials.password)
     if (person === undefined) return { refused: 'wrong' }
     this.#attempts.forgive(`account:${account}`)
+    this.#attempts.takeBack(`address:${credentials.address}`)
     const result = { login: { accountId: person.id } }
     const { request, response } = exchange
     return {

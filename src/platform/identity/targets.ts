@@ -79,6 +79,7 @@ export class Targets {
     const person = await this.#parts.people.find(accountId)
     if (person === undefined || !(await this.allows(person, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')
+    await this.#parts.clients.touch(clientId)
     return person
   }
 
