@@ -99,7 +99,7 @@ export const LIMITS = {
   relayChangesMax: 500,
   relayBytesMax: 4_194_304,
   /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
-  relayPollMs: { min: 10, max: 160 },
+  relayPollMs: { min: 40, max: 160 },
   /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,

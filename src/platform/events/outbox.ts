@@ -28,7 +28,8 @@ interface Row {
   readonly verb: 'created' | 'updated' | 'deleted'
   readonly document_id: string
   readonly version: number
-  readonly document: unknown
+  /** As text, which goes on as it is; null where the document is gone. */
+  readonly document: string | null
   readonly at: string
   readonly event_id: string
   readonly anon_reads: boolean
@@ -96,7 +97,7 @@ const inTurns = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, event_id, anon_reads,
+  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
@@ -104,11 +105,20 @@ function toTaken(row: Row): Taken {
   const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at } = row
   const topic = `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
-  const data = { id: document_id, version, ...(verb !== 'deleted' && { document }) }
-  const text = JSON.stringify(cloudEvent({ id: eventId(row), source, topic, time: at, data }))
+  const event = cloudEvent({ id: eventId(row), source, topic, time: at, data: { id: document_id, version } })
+  const text = document === null ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
   return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
 }
+
+/** Puts a document's text into that of its event, whose last member is `data`: large ones are not parsed to be written again. */
+function withDocument(event: string, document: string): string {
+  const text = SPELT_OUT.test(document) ? JSON.stringify(JSON.parse(document)) : document
+  return `${event.slice(0, -2)},"document":${text}}}`
+}
+
+/** PostgreSQL writes 1e300 as 301 digits; JSON.stringify none of more than 21. */
+const SPELT_OUT = /[0-9]{22}/
 
 /** The row's own id with its time in front, as ids of events have it. */
 function eventId({ at, event_id }: Row): string {

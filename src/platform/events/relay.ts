@@ -64,7 +64,7 @@ export class Relay {
     }
   }
 
-  /** Looks seldom where nothing happens, and at once again where something did. */
+  /** Looks seldom where nothing happens; where something does, it lets a few come together, since each look has a price. */
   async #passOn(outbox: Outbox, wentWell: () => void): Promise<void> {
     const { min, max } = LIMITS.relayPollMs
     let passedOn: readonly Taken[] = []
@@ -72,13 +72,13 @@ export class Relay {
     while (!this.#hasStopped) {
       const taken = await outbox.next(passedOn)
       passedOn = []
-      if (taken.length === 0) await this.#wait(pollMs)
-      else {
+      if (taken.length > 0) {
         await this.#appender.append(taken)
         passedOn = taken
         wentWell()
       }
       pollMs = taken.length === 0 ? Math.min(pollMs * 2, max) : min
+      if (taken.length < LIMITS.relayChangesMax / 2) await this.#wait(pollMs)
     }
     if (passedOn.length > 0) await outbox.forget(passedOn)
   }
