@@ -6,6 +6,7 @@ import { Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
 import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
+import { isPossible } from '../platform/identity/passwords.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
@@ -137,8 +138,7 @@ async function accept({ people }: Identity, token: string, form: Form): Promise<
   const { password = '', again = '' } = form
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
   if (password !== again) return invitationPage(email, 'The two are not the same.')
-  if (password.length < least || password.length > most)
-    return invitationPage(email, `A password has ${least} to ${most} characters.`)
+  if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
   if (!(await people.accept(token, password))) return NO_INVITATION
   return plainPage(
     'Your password is set',

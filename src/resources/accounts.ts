@@ -36,6 +36,11 @@ const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
 
 const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
 
+/** Of several attempts at one request the last invitation counts: it is the one that was shown. */
+const invite = (id: string, digest: Buffer) => sql`
+  update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
+  where id = ${id} and disabled_at is null returning ${COLUMNS}`
+
 export const createAccount = onStructure({
   name: 'account.create',
   summary: 'Invite a person; the invitation is in this answer only',
@@ -58,19 +63,19 @@ export const createAccount = onStructure({
     const { tenantId, workspaceId } = await placeOf(scope, role, named)
     const { url, digest } = scope.issuing.invite()
     const email = given.toLowerCase()
-    const made = await scope
-      .row<Account>(sql`
-        insert into accounts
-          (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by)
-        values (${scope.newId('acct')}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest},
-          ${UNTIL}, ${scope.actor.subject})
-        returning ${COLUMNS}`)
-      .catch((error: unknown) => {
-        if (violated(error) !== 'accounts_email') throw error
-        throw new Problem('conflict', { detail: `There is an account of ${email} already.` })
-      })
+    const id = scope.newId('acct')
+    const insert = sql`
+      insert into accounts
+        (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by)
+      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest}, ${UNTIL},
+        ${scope.actor.subject})
+      on conflict (id) do nothing`
+    const [, [made] = []] = await scope.batch(insert, invite(id, digest)).catch((error: unknown) => {
+      if (violated(error) !== 'accounts_email') throw error
+      throw new Problem('conflict', { detail: `There is an account of ${email} already.` })
+    })
     if (made === undefined) throw new TypeError('an insert gave no row')
-    return { ...made, invitation_url: url }
+    return { ...(made as unknown as Account), invitation_url: url }
   },
 })
 
@@ -139,9 +144,7 @@ export const inviteAccount = onStructure({
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id }) => {
     const { url, digest } = scope.issuing.invite()
-    const account = await scope.row<Account>(sql`
-      update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
-      where id = ${id} and disabled_at is null returning ${COLUMNS}`)
+    const account = await scope.row<Account>(invite(id, digest))
     if (account === undefined) throw notFound('account')
     return { ...account, invitation_url: url }
   },

@@ -65,14 +65,22 @@ export const createOAuthClient = onStructure({
     refuseUnfit(kind, role, redirectUris)
     const place = role === undefined ? await placeNamed(scope, named) : await placeOf(scope, role, named)
     const secret = kind === 'machine' ? newSecret() : undefined
-    const made = await scope.row<OAuthClient>(sql`
+    const id = scope.newId('client')
+    const digest = secret?.digest ?? null
+    const insert = sql`
       insert into oauth_clients
         (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by)
-      values (${scope.newId('client')}, ${place.tenantId}, ${place.workspaceId}, ${kind}, ${role ?? null},
-        ${name}, ${secret?.digest ?? null}, ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
-      returning ${COLUMNS}`)
+      values (${id}, ${place.tenantId}, ${place.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${digest},
+        ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
+      on conflict (id) do nothing`
+    // Of several attempts at one request the last secret counts: it is the one that was shown.
+    const keep = sql`update oauth_clients set secret_hash = ${digest} where id = ${id} returning ${COLUMNS}`
+    const [, [made] = []] = await scope.batch(insert, keep)
     if (made === undefined) throw new TypeError('an insert gave no row')
-    return { ...made, ...(secret !== undefined && { client_secret: secret.text }) }
+    return {
+      ...(made as unknown as OAuthClient),
+      ...(secret !== undefined && { client_secret: secret.text }),
+    }
   },
 })
 

@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { bearer, claimsOf, inRoom, REDIRECT } from '../support/browser.ts'
+import { cutOff, post } from '../support/keyed.ts'
 import { aServer, askToken, ok } from '../support/mcp.ts'
 import {
   aRoom,
@@ -143,6 +144,27 @@ describe('a machine', () => {
     }
     await eventually(gone, 6_000)
   })
+})
+
+test('what was made under an idempotency key is made once; the secret of the last attempt counts', async () => {
+  const asks = [
+    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(room) }],
+    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(room) }],
+  ] as const
+  for (const [path, body] of asks) {
+    const key = unique('k')
+    const first = await post(callers.operator, key, body, path)
+    await cutOff(room, body)
+    const again = await post(callers.operator, key, body, path)
+    expect([again.status, again.body.id, again.body.client_id]).toEqual([
+      201,
+      first.body.id,
+      first.body.client_id,
+    ])
+    if (path !== '/v1/oauth-clients') continue
+    const client = { id: again.body.client_id, secret: again.body.client_secret }
+    expect((await askToken({}, client)).status).toBe(200)
+  }
 })
 
 describe('a public client', () => {

@@ -126,8 +126,8 @@ test('keys are replaced while requests run: none fails, both processes follow wi
   expect(kid).not.toBe(old)
   await eventually(async () => {
     const kids = await Promise.all([url, second.at.url].map(kidsAt))
-    return kids.every(([newest]) => newest === kid) ? true : undefined
-  }, 6_000)
+    return kids.every(([signing]) => signing === kid) ? true : undefined
+  }, 15_000)
   const fresh = await operator(second.at)
   expect(kidOf(fresh['authorization']?.slice(7))).toBe(kid)
   running = false

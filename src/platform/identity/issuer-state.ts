@@ -50,7 +50,9 @@ class ModelState implements Adapter {
   }
 
   async upsert(id: string, payload: AdapterPayload, expiresInSeconds: number): Promise<void> {
-    const { grantId, uid, accountId, clientId } = payload
+    const { uid, accountId, clientId } = payload
+    // A grant belongs to its own family: whoever has a token of it has nothing when it is gone.
+    const grantId = this.#model === 'Grant' ? id : payload.grantId
     const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(payload)))
     const upsert = sql`
       insert into issuer_state (id, model, grant_key, uid_key, account_id, client_id, sealed, expires_at)

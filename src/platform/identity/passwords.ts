@@ -23,12 +23,18 @@ export async function hashPassword(password: string): Promise<string> {
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
 }
 
+/** Whether a password may be set: whoever sends another one has guessed wrong, whose ever it was. */
+export function isPossible({ length }: string): boolean {
+  return length >= LIMITS.passwordCharsMin && length <= LIMITS.passwordCharsMax
+}
+
 /**
  * Whether it is the password. Without a hash the same work is done for nothing, so that nobody learns from the clock
  * who has an account.
  * @throws Problem `overloaded`
  */
 export async function isPassword(password: string, kept: string | undefined): Promise<boolean> {
+  if (!isPossible(password)) return false
   const [, log2N, r, p, salt = '', made = ''] = (kept ?? NOBODYS).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
   const given = await derived(password, Buffer.from(salt, 'base64url'), cost)

@@ -1,4 +1,4 @@
-/** The issuer's signing keys: the newest signs, older ones verify until the last token of theirs is over. */
+/** The issuer's signing keys: the newest that all nodes know signs, older ones verify until their tokens are over. */
 
 import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
@@ -10,7 +10,7 @@ import { SystemScope } from '../system.ts'
 export const ALGORITHM = 'ES256'
 
 export interface KeySet {
-  /** Private keys, the newest first. */
+  /** Private keys; the first one signs, the others verify. */
   readonly keys: readonly [JWK, ...JWK[]]
   /** Finds the public key of a token. */
   readonly find: ReturnType<typeof createLocalJWKSet>
@@ -20,6 +20,9 @@ const PURPOSE = 'signing-key'
 
 /** The life of a token, what clocks may differ by, and the seconds for which other nodes sign with the old key. */
 const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
+
+/** A key signs when every node has read it: what one signs, another one could not verify otherwise. */
+const SETTLED_SECONDS = LIMITS.keyCacheMs / 1_000 + 1
 
 interface KeyRow {
   readonly sealed: Buffer
@@ -54,8 +57,8 @@ export class SigningKeys {
   }
 
   /**
-   * Makes a key that signs from now on; other nodes follow within `keyCacheMs`.
-   * @param revoke whether older keys verify no more, which ends every token of theirs
+   * Makes a key that verifies as soon as a node has read it, and signs a moment after all have.
+   * @param revoke whether older keys verify no more, which ends every token of theirs; then it signs at once
    * @returns the new key's `kid`
    */
   async rotate(revoke: boolean): Promise<string> {
@@ -84,19 +87,20 @@ export class SigningKeys {
       await this.#system.rows(this.#insert('first', await makeKey()))
       keys.push(...(await this.#rows()))
     }
-    const [newest, ...others] = keys
-    if (newest === undefined) throw new TypeError('the issuer has no signing key')
+    const [signing, ...others] = keys
+    if (signing === undefined) throw new TypeError('the issuer has no signing key')
     this.#readMs = startedMs
     if (this.#known?.keys.map(({ kid }) => kid).join() === keys.map(({ kid }) => kid).join())
       return this.#known
     const find = createLocalJWKSet({ keys: keys.map(({ d: _private, ...key }) => key) })
-    this.#known = { keys: [newest, ...others], find }
+    this.#known = { keys: [signing, ...others], find }
     return this.#known
   }
 
   async #rows(): Promise<JWK[]> {
     const rows = await this.#system.rows<KeyRow>(
-      sql`select sealed from (${VERIFYING}) verifying order by created_at desc, id`,
+      sql`select sealed from (${VERIFYING}) verifying
+        order by created_at <= now() - make_interval(secs => ${SETTLED_SECONDS}) desc, created_at desc, id`,
     )
     return rows.map(({ sealed }) => JSON.parse(this.#secrets.open(PURPOSE, sealed).toString()))
   }

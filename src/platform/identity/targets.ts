@@ -9,7 +9,7 @@ import { belongsTo, isWithin, type People, type Person } from './people.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
 /** What a person grants with the REST API: to act there in her role. */
-export const API_SCOPE = 'api'
+const API_SCOPE = 'api'
 
 export interface TargetParts {
   /** Audience of tokens for the REST API. */
