@@ -43,6 +43,15 @@ test('a batch that fails in its midst leaves nothing behind that would confuse t
   expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
 })
 
+test('a shared value has one number wherever it stands, also inside other pieces', async () => {
+  const a = Sql.shared('a')
+  const inner = sql`${a}::text || ${'b'}::text`
+  const whole = sql`select ${inner} || ${a}::text || ${Sql.shared('a')}::text || ${'c'}::text as n`
+  expect(whole.text).toBe('select $1::text || $2::text || $1::text || $3::text || $4::text as n')
+  expect(whole.values).toEqual(['a', 'b', 'a', 'c'])
+  expect(await ask(whole, sql`select ${a}::text as n`)).toEqual(['abaac', 'a'])
+})
+
 test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes them', async () => {
   const times = [
     '2026-01-02 03:04:05.678Z',

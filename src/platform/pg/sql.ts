@@ -4,6 +4,14 @@ export type SqlValue = string | number | boolean | null | undefined | Date | obj
 
 const TEXTS = new WeakMap<readonly string[], string>()
 
+/** A value that stands in several places and is sent and read once. */
+class Shared {
+  readonly value: SqlValue
+  constructor(value: SqlValue) {
+    this.value = value
+  }
+}
+
 export class Sql {
   readonly #parts: readonly string[]
   readonly #values: readonly SqlValue[]
@@ -55,19 +63,49 @@ export class Sql {
     return new Sql([`"${name}"`], [])
   }
 
+  /** A value that gets one number, however often it is interpolated. */
+  static shared(value: SqlValue): Sql {
+    return new Sql(['', ''], [new Shared(value)])
+  }
+
   /** `select … where id = $1` */
   get text(): string {
     const known = TEXTS.get(this.#parts)
     if (known !== undefined) return known
-    const text = this.#parts.map((part, index) => (index === 0 ? part : `$${index}${part}`)).join('')
+    const distinct = this.#distinct
+    const place = distinct.length === this.#values.length ? undefined : placesOf(this.#values)
+    const numbered = (part: string, index: number) => `$${place?.[index - 1] ?? index}${part}`
+    const text = this.#parts.map((part, index) => (index === 0 ? part : numbered(part, index))).join('')
     TEXTS.set(this.#parts, text)
     return text
   }
 
   /** In text form, as the extended protocol takes them. Objects go as JSON. */
   get values(): (string | null)[] {
-    return this.#values.map(encode)
+    return this.#distinct.map((value) => encode(value instanceof Shared ? value.value : value))
   }
+
+  get #distinct(): readonly SqlValue[] {
+    return this.#values.some((value) => value instanceof Shared) ? distinctOf(this.#values) : this.#values
+  }
+}
+
+/** Each shared value once, where it comes first. */
+function distinctOf(values: readonly SqlValue[]): SqlValue[] {
+  return values.filter((value, index) => !(value instanceof Shared) || values.indexOf(value) === index)
+}
+
+/** The number of each value. */
+function placesOf(values: readonly SqlValue[]): number[] {
+  let last = 0
+  const numbers = new Map<SqlValue, number>()
+  return values.map((value) => {
+    const known = value instanceof Shared ? numbers.get(value) : undefined
+    if (known !== undefined) return known
+    last += 1
+    if (value instanceof Shared) numbers.set(value, last)
+    return last
+  })
 }
 
 /** `` sql`select name from tenants where id = ${id}` ``; a nested Sql is spliced in. */

@@ -78,9 +78,9 @@ const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
  */
 export function changeStatement(table: Table, purpose: Purpose, change: Exclude<Change, Create>): Sql {
   const { verb, id, ifVersions } = change
-  const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
+  const versions = Sql.shared(ifVersions === undefined ? null : JSON.stringify(ifVersions))
   const at = sql`${versions}::jsonb is null or ${versions}::jsonb @> to_jsonb(version)`
-  const here = sql`${table.own} and id = ${id}`
+  const here = sql`${table.own} and id = ${Sql.shared(id)}`
   if (verb === 'delete') {
     const written = sql`delete from ${table.name} where ${here} and (${at}) returning id, version`
     return reported(table, purpose, here, { written, told: tell(purpose, 'deleted', sql`null::json`) })
@@ -132,7 +132,8 @@ interface Sets {
 function updating(table: Table, { content, unset }: Extract<Change, { verb: 'update' }>): Sets {
   const { typed, rest } = split(table, content.fields)
   const named = new Set([...Object.keys(content.fields), ...unset])
-  const after = sql`((${table.rest} - ${textArray([...named])}::text[]) || ${JSON.stringify(rest)}::jsonb)`
+  const names = Sql.shared(textArray([...named]))
+  const after = sql`((${table.rest} - ${names}::text[]) || ${Sql.shared(JSON.stringify(rest))}::jsonb)`
   const columns = table.columns.filter(({ property }) => named.has(property))
   const sets = columns.map((column) => sql`${column.sql} = ${columnValue(typed, column)}`)
   const sizes = table.columns
