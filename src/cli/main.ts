@@ -6,6 +6,7 @@ import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
+import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './object.ts'
 import { schemaVerbs } from './schema.ts'
@@ -47,6 +48,7 @@ program
 
 for (const verbs of [
   adminVerbs,
+  loginVerbs,
   workspaceVerbs,
   schemaVerbs,
   collectionVerbs,
