@@ -65,6 +65,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const opened = await platform.access.open(operation, principal, workspaceNamed(request))
       if (opened instanceof WorkspaceScope) request.room = opened.ref
       const parsed = operation.parse(input)
+      const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
+      permit()
       const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
       const claim = asked && (await platform.idempotency.claim(opened, asked))
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
@@ -75,7 +77,11 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
-        return sendFeed(output as Feed, request, reply, enter)
+        const askAgain = async () => {
+          await enter(request)
+          permit()
+        }
+        return sendFeed(output as Feed, request, reply, askAgain)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)

@@ -46,6 +46,7 @@ function describe(operation: AnyOperation): Json {
     tags: [chapterOf(operation.name)],
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
+    ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),
     'x-stability': operation.stability,
     security: operation.domain === 'data_access' ? [{ apiKey: [] }, { bearer: [] }] : [{ bearer: [] }],
     parameters: [...parameters(operation), ...conditions(operation)],

@@ -1,8 +1,8 @@
-/** `tenon token`, `tenon tenant create`, `tenon key create`. */
+/** `tenon token`, `tenon tenant create`. */
 
 import type { Command } from 'commander'
-import { need, operatorClient, operatorToken, readSettings } from './settings.ts'
-import { printJson, verb, WORKSPACE } from './verb.ts'
+import { operatorClient, operatorToken, readSettings } from './settings.ts'
+import { printJson, verb } from './verb.ts'
 
 const WAIT_S = 30
 
@@ -11,16 +11,6 @@ async function createTenant(options: { name: string; slug: string }): Promise<nu
   const client = await operatorClient(await readSettings())
   const { name, slug } = options
   return printJson(await client.post('/v1/tenants', { name, slug }, WAIT_S))
-}
-
-/** Prints the key with its text: the only time that it can be seen. */
-async function createKey(options: { kind: string; name: string; workspace?: string }): Promise<number> {
-  const settings = await readSettings()
-  const client = await operatorClient(settings)
-  const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return printJson(
-    await client.post('/v1/api-keys', { workspace_id, kind: options.kind, name: options.name }),
-  )
 }
 
 async function token(): Promise<number> {
@@ -37,12 +27,4 @@ export function adminVerbs(program: Command): void {
     .requiredOption('--name <name>')
     .requiredOption('--slug <slug>')
     .action(verb(createTenant))
-  program
-    .command('key')
-    .description('API keys')
-    .command('create')
-    .requiredOption('--kind <kind>', 'anon or service')
-    .option('--name <name>', 'what it is for', 'made by tenon key create')
-    .option(...WORKSPACE)
-    .action(verb(createKey))
 }

@@ -6,6 +6,7 @@ import { collectionVerbs } from './collection.ts'
 import { eventVerbs } from './event.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
+import { keyVerbs } from './key.ts'
 import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './object.ts'
@@ -49,6 +50,7 @@ program
 for (const verbs of [
   adminVerbs,
   loginVerbs,
+  keyVerbs,
   workspaceVerbs,
   schemaVerbs,
   collectionVerbs,

@@ -50,6 +50,14 @@ export const LIMITS = {
   sealingKeysMax: 2_000,
   keyCacheMs: 5_000,
   keyCacheEntriesMax: 10_000,
+  keyScopesMax: 50,
+  /** Requests a minute of one key. */
+  keyRateMax: 1_000_000,
+  /** How long a key that was rotated is still good. */
+  keyGraceSeconds: 86_400,
+  keyGraceSecondsMax: 2_592_000,
+  /** How far the time of a key's last use may lag behind. */
+  keyUseLagMs: 60_000,
   httpCallTimeoutMs: 30_000,
   httpCallBytesMax: 1_048_576,
   /** Below what Temporal takes as one payload (2 MB). */

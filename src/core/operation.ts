@@ -6,6 +6,7 @@ import { excessOf } from './excess.ts'
 import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
+import { scopeOf } from './scopes.ts'
 
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -64,6 +65,12 @@ export interface HttpBinding<Output> {
   readonly etag?: (output: Output) => string | undefined
 }
 
+/** A further scope that some inputs of an operation need. */
+interface FurtherScope<Input> {
+  readonly scope: string
+  readonly when: (input: Input) => boolean
+}
+
 /** What sort of scope `run` is given: the structure of tenants, or the inside of one workspace. */
 export type Reach = 'admin' | 'workspace'
 
@@ -77,6 +84,9 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly stability: Stability
   /** Changes nothing: may be a tool of the read-only MCP server. */
   readonly reads: boolean
+  /** What a narrowed key or token needs for it (core/scopes.ts); undefined for what is none of a key's affairs. */
+  readonly requiredScope: string | undefined
+  readonly alsoNeeds?: FurtherScope<Input>
   readonly input: TObject
   readonly output: TSchema
   readonly http: HttpBinding<Output>
@@ -95,6 +105,9 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly stability?: Stability
   /** Where absent, what GET and HEAD do. */
   readonly reads?: boolean
+  /** Of its scope, where that is not the plural of the noun. */
+  readonly area?: string
+  readonly alsoNeeds?: FurtherScope<Static<I>>
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
@@ -110,12 +123,14 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
   const [domain] = domains
   if (domain === undefined || domains.size > 1)
     throw new TypeError(`${spec.name}: roles of one domain, please`)
+  const reads = spec.reads ?? (spec.http.method === 'GET' || spec.http.method === 'HEAD')
   return {
     stability: 'stable',
-    reads: spec.http.method === 'GET' || spec.http.method === 'HEAD',
     ...spec,
+    reads,
     reach,
     domain,
+    requiredScope: domain === 'data_access' ? scopeOf(spec.name, spec.area, reads) : undefined,
     parse: parser(spec.input, spec.http),
   }
 }

@@ -27,6 +27,10 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** What it is narrowed to, within its roles (core/scopes.ts); absent where it is not. */
+  readonly scopes?: ReadonlySet<string>
+  /** Requests a minute, where the key has its own limit. */
+  readonly rateLimit?: number
 }
 
 /** Who acts inside a scope. */

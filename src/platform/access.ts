@@ -4,6 +4,7 @@ import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Hosted } from './identity/hosted.ts'
 import { KeyCache } from './identity/key-cache.ts'
@@ -56,10 +57,19 @@ export class Access {
     return AdminScope.open(opened.actor, principal, this.#parts, ids)
   }
 
-  /** The role in which the principal may run the operation. Needs no input, so it is asked before any is read. */
-  permit(operation: AnyOperation, principal: Principal): Role {
+  /**
+   * The role in which the principal may run the operation, within its scopes. Needs no input, so it is asked before any
+   * is read; and once more with the input, where some inputs need more.
+   * @throws Problem 403
+   */
+  permit(operation: AnyOperation, principal: Principal, input?: unknown): Role {
     const role = roleFor(principal, operation.roles)
-    if (role !== undefined) return role
+    if (role !== undefined) {
+      const { requiredScope, alsoNeeds } = operation
+      requireScope(principal.scopes, requiredScope)
+      if (input !== undefined && alsoNeeds?.when(input)) requireScope(principal.scopes, alsoNeeds.scope)
+      return role
+    }
     if (inDomain(principal, operation.domain)) {
       throw new Problem('forbidden', {
         detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.`,

@@ -5,7 +5,7 @@ import { checkJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import { cloudEvent } from '../platform/events/events.ts'
+import { cloudEvent, isOfChanges } from '../platform/events/events.ts'
 import { admissionTo } from './changes.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
 
@@ -53,6 +53,8 @@ export const subscribeEvents = inWorkspace({
   summary:
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
+  // They carry the documents.
+  alsoNeeds: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
   input: Input({
     topic: TopicPattern,
     workspace: Type.Optional(

@@ -80,3 +80,22 @@ test('event subscribe hears what event publish says', async () => {
     listener.kill()
   }
 }, 60_000)
+
+test('key create, list, rotate, disable, enable, revoke', async () => {
+  const first = await json('key', 'create', '--kind', 'service', '--name', 'ci', '--scopes', 'events:write')
+  expect(first).toMatchObject({ key: expect.stringMatching(/^svc_service_/), scopes: ['events:write'] })
+  const second = await json('key', 'rotate', first.id, '--grace', '60')
+  expect(second).toMatchObject({ rotated_from: first.id, scopes: ['events:write'] })
+  expect(await json('key', 'disable', second.id)).toMatchObject({ status: 'disabled' })
+  const listed = await tenon('key', 'list', '--status', 'disabled')
+  expect(listed.trim()).toBe(`${second.id}  service …${second.last4}  disabled    ci`)
+  expect(await tenon('key', 'list')).toMatch(
+    new RegExp(`^${first.id}  service ….{4}  expiring until 20.*  ci$`, 'm'),
+  )
+  expect(await json('key', 'enable', second.id)).toMatchObject({ status: 'active' })
+  expect(await json('key', 'revoke', second.id)).toMatchObject({ status: 'revoked' })
+  const refused = await tenon('key', 'create', '--kind', 'anon', '--scopes', 'event:read').catch(
+    (error) => error,
+  )
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('events:read?') })
+}, 90_000)

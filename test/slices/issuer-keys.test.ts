@@ -80,7 +80,11 @@ test('a process that starts later takes the refresh tokens of one that has ended
 test('behind https its cookies are such that no other host can set them, and no header changes an address', async () => {
   const secure = await joinPlatform({ TENON_PUBLIC_URL: 'https://tenon.test' })
   const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
-  const hostile = { 'x-forwarded-host': 'evil.test', 'x-forwarded-proto': 'http', forwarded: 'host=evil.test' }
+  const hostile = {
+    'x-forwarded-host': 'evil.test',
+    'x-forwarded-proto': 'http',
+    forwarded: 'host=evil.test',
+  }
   const reply = await fetch(begin, { redirect: 'manual', headers: hostile })
   const page = reply.headers.get('location') ?? ''
   expect(page).toMatch(/^\/auth\/interaction\/[\w-]+$/)

@@ -66,6 +66,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
     foreign: 'own_list',
   },
+  'api_key.update': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}`,
+    body: () => ({ name: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'api_key.rotate': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}/rotate`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
   'account.create': {
     path: () => '/v1/accounts',

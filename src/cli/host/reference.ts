@@ -36,17 +36,24 @@ export async function reference(options: { check?: boolean }): Promise<number> {
 
 /** Who may do what, a line per operation, for people to read in a diff. */
 function policy(operations: readonly AnyOperation[]): string {
-  const lines = operations.map(({ name, http, domain, roles, stability }) =>
-    [
+  const lines = operations.map((operation) => {
+    const { name, http, domain, roles, stability } = operation
+    return [
       name.padEnd(22),
       http.method.padEnd(6),
       http.path.padEnd(66),
       domain.padEnd(16),
-      stability.padEnd(8),
-      roles.join(' '),
-    ].join(' '),
-  )
-  return `${lines.join('\n')}\n`
+      roles.join(',').padEnd(37),
+      scopesOf(operation).padEnd(32),
+      stability,
+    ].join(' ')
+  })
+  return `${lines.sort().join('\n')}\n`
+}
+
+/** What a narrowed key needs: `[+…]` where only some inputs need more. */
+function scopesOf({ requiredScope = '-', alsoNeeds }: AnyOperation): string {
+  return alsoNeeds === undefined ? requiredScope : `${requiredScope}[+${alsoNeeds.scope}]`
 }
 
 function problems(): string {

@@ -19,6 +19,11 @@ export const ACCESS = {
     help: 'Check for a cut or revoked key.',
   },
   api_key_expired: { status: 401, title: 'The API key has expired', help: 'Create a new one.' },
+  api_key_disabled: {
+    status: 401,
+    title: 'The API key is disabled',
+    help: 'An admin can enable it: PATCH /v1/api-keys/{id}.',
+  },
   api_key_revoked: { status: 401, title: 'The API key was revoked', help: 'Create a new one.' },
   token_invalid: {
     status: 401,
@@ -47,8 +52,8 @@ export const ACCESS = {
   },
   insufficient_scope: {
     status: 403,
-    title: 'The token lacks a scope',
-    help: 'Get a token with the scopes that `www-authenticate` names.',
+    title: 'The credential lacks a scope',
+    help: 'Use a key or a token with the scopes that `www-authenticate` names.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
   feature_not_enabled: {

@@ -1,8 +1,10 @@
 /** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
 
 import { errors } from 'jose'
+import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { narrowing } from '../../core/scopes.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
@@ -24,8 +26,12 @@ export interface KeyRow {
   readonly workspace_id: WorkspaceId
   readonly kind: DataRole
   readonly last4: string
+  readonly scopes: readonly string[]
+  readonly rate_limit: number | null
   readonly expires_at: string | null
+  readonly disabled_at: string | null
   readonly revoked_at: string | null
+  readonly last_used_at: string | null
   readonly tenant_state: string
   readonly workspace_state: string
 }
@@ -58,37 +64,45 @@ export class Authenticator {
 
   async #key(text: string): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
-    const row = await this.#find(keyHash(text))
+    const hash = keyHash(text)
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    if (row.revoked_at !== null) throw invalidKey('api_key_revoked')
-    if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
-      throw invalidKey('api_key_expired')
-    if (row.tenant_state !== 'active' || row.workspace_state !== 'active')
-      throw new Problem('tenant_suspended')
+    const end = endOf(row)
+    if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
     return {
       seen,
       subject: row.id,
       tenantId: row.tenant_id,
       workspaceId: row.workspace_id,
       roles: [row.kind],
+      ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
+      ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
     }
   }
 
   async #find(hash: Buffer): Promise<KeyRow> {
-    const name = hash.toString('base64')
-    const cached = this.#keys.get(name)
-    if (cached !== undefined) return cached
     const row = await this.#system.row<KeyRow>(sql`
-      with touched as (
-        update api_keys set last_used_at = now()
-        where hash = ${hash} and (last_used_at is null or last_used_at < now() - interval '1 minute'))
-      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, k.expires_at, k.revoked_at,
+      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
+        k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) throw invalidKey()
-    this.#keys.set(name, row)
+    if (endOf(row) === undefined) this.#noteUse(row)
     return row
+  }
+
+  /**
+   * A key that is used is looked up every few seconds, so this is asked often enough. Nobody waits for it, and where it
+   * fails the next look-up tries again.
+   */
+  #noteUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
+    if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
+    const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
+    this.#system
+      .row(sql`update api_keys set last_used_at = now() where id = ${id}
+        and (last_used_at is null or last_used_at <= now() - ${lag})`)
+      .catch(() => {})
   }
 
   /** A token lives longer than a state: what it names must be there, belong together and be active. */
@@ -128,14 +142,26 @@ export class Authenticator {
     }
     await this.#refuseUnlessActive(bounds)
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
+    const scopes = narrowing(claims.scopes)
     return {
       seen: `a token of ${claims.sub}`,
       subject: claims.sub,
       ...bounds,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
+      ...(scopes && { scopes }),
     }
   }
 }
+
+/** Why the key is good for nothing now; undefined where it is. */
+function endOf(row: KeyRow): Exclude<InvalidKey, 'api_key_invalid'> | 'tenant_suspended' | undefined {
+  if (row.revoked_at !== null) return 'api_key_revoked'
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
+  if (row.disabled_at !== null) return 'api_key_disabled'
+  return row.tenant_state === 'active' && row.workspace_state === 'active' ? undefined : 'tenant_suspended'
+}
+
+type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'
 
 interface Bounds {
   readonly tenantId?: TenantId
@@ -154,8 +180,6 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   return roles.includes('service') ? ['service'] : ['anon']
 }
 
-function invalidKey(
-  code: 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' = 'api_key_invalid',
-): Problem {
+function invalidKey(code: InvalidKey = 'api_key_invalid'): Problem {
   return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
 }

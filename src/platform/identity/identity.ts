@@ -21,6 +21,7 @@ import { Targets } from './targets.ts'
 export interface Claims {
   readonly sub: string
   readonly roles: readonly string[]
+  readonly scopes: readonly string[]
   readonly tenantId?: string
   readonly workspaceId?: string
 }
@@ -110,10 +111,11 @@ export class Identity {
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
-    const { roles, tenant_id: tenantId, workspace_id: workspaceId } = payload
+    const { roles, scope, tenant_id: tenantId, workspace_id: workspaceId } = payload
     return {
       sub: payload.sub ?? '',
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
+      scopes: typeof scope === 'string' ? scope.split(' ') : [],
       ...(typeof tenantId === 'string' && { tenantId }),
       ...(typeof workspaceId === 'string' && { workspaceId }),
     }

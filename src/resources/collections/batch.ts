@@ -92,6 +92,7 @@ export const batchDocuments = inWorkspace({
 
 export const batchAnywhere = inWorkspace({
   name: 'batch.run',
+  area: 'collections',
   summary: 'Change documents of several collections at once: all or none',
   roles: READERS,
   input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),

@@ -1,0 +1,29 @@
+/** Another process' worth of API in the test's own: it hears of what the first one does through the servers alone. */
+
+import { inject } from 'vitest'
+import { buildApp } from '../../src/api/app.ts'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
+import { openLog } from '../../src/platform/log.ts'
+import { openPlatform } from '../../src/platform/platform.ts'
+import type { Running } from './start.ts'
+
+export interface Node {
+  /** For `call`. */
+  readonly at: Running
+  close(): Promise<void>
+}
+
+export async function aSecondNode(): Promise<Node> {
+  const config = parseConfig(inject('tenon').env)
+  const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
+  const app = await buildApp(platform, openDoorkeeper(config, parts))
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  return {
+    at: { ...inject('tenon'), url },
+    close: async () => {
+      await app.close()
+      await platform.close()
+    },
+  }
+}
