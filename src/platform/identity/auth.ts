@@ -11,6 +11,7 @@ import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
+import type { Holders } from './holders.ts'
 import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
@@ -47,11 +48,18 @@ export class Authenticator {
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
   readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #holders: Holders
 
-  constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
+  constructor(
+    database: Database,
+    identity: () => Promise<Identity>,
+    keys: KeyCache<KeyRow>,
+    holders: Holders,
+  ) {
     this.#system = new SystemScope('authenticate', database)
     this.#identity = identity
     this.#keys = keys
+    this.#holders = holders
   }
 
   /**
@@ -144,6 +152,7 @@ export class Authenticator {
         cause,
       })
     })
+    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const { tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
