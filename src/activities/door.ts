@@ -9,7 +9,7 @@ import { Problem } from '../core/problem.ts'
 import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
 import type { Log } from '../platform/log.ts'
-import { Suspended } from '../platform/standing.ts'
+import { Suspended } from '../platform/tenant-states.ts'
 import type { FunctionCall } from './contract.ts'
 
 /** First argument of every activity: whose work it is, and ids that are the same at each attempt. */

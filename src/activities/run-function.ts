@@ -6,7 +6,7 @@ import { notFound } from '../core/problem.ts'
 import type { FunctionRunInput, Json } from '../core/work.ts'
 import type { Functions } from '../platform/functions/functions.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
-import { Suspended } from '../platform/standing.ts'
+import { Suspended } from '../platform/tenant-states.ts'
 import { compiledVersion } from '../resources/functions/invoke.ts'
 
 /**

@@ -8,9 +8,10 @@ import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
+import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
 import { AdminScope, WorkspaceScope } from './scope.ts'
-import { type States, Suspended, suspensionOf } from './standing.ts'
+import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
 const NEEDED = {
   structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
@@ -26,15 +27,17 @@ export class Access {
 
   /**
    * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
+   * @param standings how the request stands with its limits, for operations about the caller
    * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
+    standings: readonly Standing[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
-    if (role === undefined) return CallerScope.open(principal)
+    if (role === undefined) return CallerScope.open(principal, standings)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
@@ -88,7 +91,7 @@ export class Access {
     actor: { subject: string; role: Role },
     ids: IdSource,
   ): Promise<WorkspaceScope> {
-    const states = await this.#parts.standing.ofRun(ref)
+    const states = await this.#parts.tenantStates.ofRun(ref)
     if (states === undefined) throw notFound('workspace')
     refuseUnlessActive(states)
     return this.continueWorkspace(ref, actor, ids)
@@ -125,7 +128,7 @@ export class Access {
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
     if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
-    const found = await this.#parts.standing.ofWorkspace(wanted)
+    const found = await this.#parts.tenantStates.ofWorkspace(wanted)
     if (found === undefined || (role !== 'operator' && found.tenantId !== tenantId))
       throw notFound('workspace')
     // Who may resume a workspace may look at what stands still in it; the tenant's own credentials came not so far.

@@ -4,6 +4,7 @@ import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
 import type { KeyCache } from './identity/key-cache.ts'
+import type { SigningKeys } from './identity/signing-keys.ts'
 import type { Log } from './log.ts'
 import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
@@ -11,8 +12,8 @@ import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { Batches, Database } from './pg/database.ts'
 import type { Secrets } from './secrets.ts'
-import type { Standing } from './standing.ts'
 import type { Temporal } from './temporal.ts'
+import type { TenantStates } from './tenant-states.ts'
 
 export interface Parts {
   readonly database: Database
@@ -27,7 +28,10 @@ export interface Parts {
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
-  readonly standing: Standing
+  readonly tenantStates: TenantStates
+  readonly signingKeys: SigningKeys
+  /** Base URL as clients see it. */
+  readonly publicUrl: string
   readonly memo: Memo
   readonly log: Log
 }

@@ -1,7 +1,7 @@
 /** The composition root: config in, everything that has a connection out. */
 
 import { Access } from './access.ts'
-import type { Config } from './config.ts'
+import { type Config, publicUrl } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
@@ -9,6 +9,8 @@ import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import { SigningKeys } from './identity/signing-keys.ts'
+import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
@@ -19,8 +21,8 @@ import type { Parts } from './parts.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
-import { Standing } from './standing.ts'
 import { Temporal } from './temporal.ts'
+import { TenantStates } from './tenant-states.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -34,6 +36,7 @@ export interface Platform {
   readonly access: Access
   readonly idempotency: Idempotency
   readonly egress: Egress
+  readonly limiter: Limiter
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
@@ -69,10 +72,13 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     documents,
     secrets,
     keys: new KeyCache(),
-    standing: new Standing(database),
+    tenantStates: new TenantStates(database),
+    signingKeys: new SigningKeys(database, secrets),
+    publicUrl: publicUrl(config),
     memo: new Memo(),
     log,
   }
+  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {
@@ -81,6 +87,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    limiter,
     meters,
     functions,
     relay,
@@ -96,6 +103,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       await Promise.all([meters.flush(), relay.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
+      limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
   }

@@ -37,13 +37,13 @@ export function suspensionOf(tenant: string, workspace: string | null = 'active'
   return workspace === 'suspended' ? 'workspace_suspended' : 'tenant_suspended'
 }
 
-export class Standing {
+export class TenantStates {
   readonly #system: SystemScope
   readonly #known = new KeyCache<States | undefined>()
   readonly #active = new KeyCache<States>()
 
   constructor(database: Database) {
-    this.#system = new SystemScope('standing', database)
+    this.#system = new SystemScope('tenant-states', database)
   }
 
   /** As remembered for a few seconds, or asked. Undefined where there is no such tenant. */
