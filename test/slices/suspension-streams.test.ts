@@ -2,6 +2,7 @@
 
 import { request } from 'node:http'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { aClient, aPerson, bearer, refresh, tokensOf } from '../support/browser.ts'
 import { aServer, askToken, callTool, scopesOf, tokenFor } from '../support/mcp.ts'
 import { lines, openImport } from '../support/ndjson.ts'
 import { identityOf } from '../support/storage.ts'
@@ -115,4 +116,38 @@ test('the wire of an MCP server answers no more, and nobody is given a token for
   await resume(hosted.room)
   expect((await ask()).status).toBe(200)
   expect((await askToken({ resource: hosted.url, scope })).status).toBe(200)
+})
+
+test('the issuer gives no tokens to machines and people of the tenant; what it gave before is good again after', async () => {
+  const home = await aRoom()
+  const as = home.operator
+  const bounds = { tenant_id: home.tenantId, workspace_id: home.workspaceId }
+  const body = { kind: 'machine', name: 'ci', role: 'service', ...bounds }
+  const made = (await call('POST', '/v1/oauth-clients', { as, body })).body
+  const machine = { id: made.client_id, secret: made.client_secret }
+  const person = await aPerson(as, { role: 'tenant_admin', tenant_id: home.tenantId })
+  const clientId = await aClient(as)
+  const machines = await askToken({}, machine)
+  const people = await tokensOf(clientId, person)
+  const read = async (token: string | undefined, path: string) => {
+    const reply = await call('GET', path, { as: bearer(token) })
+    return reply.body.code ?? reply.status
+  }
+  const reads = () =>
+    Promise.all([
+      read(machines.body['access_token'], '/v1/collections'),
+      read(people.body['access_token'], '/v1/workspaces'),
+    ])
+  expect(await reads()).toEqual([200, 200])
+  await suspend(home)
+  expect(await reads()).toEqual(['tenant_suspended', 'tenant_suspended'])
+  await eventually(async () => ((await askToken({}, machine)).status === 200 ? undefined : true), 5_000)
+  const refused = await refresh(clientId, people.body['refresh_token'])
+  expect([refused.status, refused.body['error']]).toEqual([400, 'invalid_grant'])
+  await expect(tokensOf(clientId, person)).rejects.toThrow()
+  await resume(home)
+  expect(await reads()).toEqual([200, 200])
+  await eventually(async () => ((await askToken({}, machine)).status === 200 ? true : undefined), 5_000)
+  expect((await refresh(clientId, people.body['refresh_token'])).status).toBe(200)
+  expect((await tokensOf(clientId, person)).status).toBe(200)
 })

@@ -185,7 +185,9 @@ describe('a suspended tenant', () => {
           ])
     }
     const there = eventually(async () => {
-      const replies = await Promise.all(callers.map(([, as, [first]]) => first && ask(as, first, other.at)))
+      const replies = await Promise.all(
+        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+      )
       return replies.every((reply) => reply?.body.code === 'tenant_suspended') ? true : undefined
     }, 5_000)
     await Promise.all([here(), there])
@@ -197,7 +199,9 @@ describe('a suspended tenant', () => {
     for (const [, as, routes] of callers)
       for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
     await eventually(async () => {
-      const replies = await Promise.all(callers.map(([, as, [first]]) => first && ask(as, first, other.at)))
+      const replies = await Promise.all(
+        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+      )
       return replies.some((reply) => reply?.body.code === 'tenant_suspended') ? undefined : true
     }, 5_000)
   }, 60_000)

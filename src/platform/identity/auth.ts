@@ -144,7 +144,6 @@ export class Authenticator {
         cause,
       })
     })
-    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const { tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
@@ -157,6 +156,7 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     await this.#refuseUnlessActive(bounds, 'token_invalid')
+    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {
