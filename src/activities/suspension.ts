@@ -22,7 +22,7 @@ export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'
       const page = await showRuns(scope, after, { whom, suspended })
       await tellEach(scope, page, { seq, suspended })
       const last = page.at(-1)
-      if (last === undefined || page.length < LIMITS.suspensionPageRuns) return
+      if (last === undefined || page.length < LIMITS.suspension.pageRuns) return
       after = last.id
     }
   })
@@ -67,7 +67,7 @@ function showRuns(
     with page as (
       select id from executions
       where ended_at is null and id > ${after} and (${whom} = 'all' or not held)
-      order by id limit ${LIMITS.suspensionPageRuns} for update
+      order by id limit ${LIMITS.suspension.pageRuns} for update
     ), told as (
       update executions e set held = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
     select id, workflow_id from told order by id`)
@@ -80,5 +80,5 @@ async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: RunS
     for (let run = left.shift(); run !== undefined; run = left.shift())
       await scope.runs.signal(run.workflow_id, { name: 'standing', value })
   }
-  await Promise.all(Array.from({ length: LIMITS.suspensionSignalsAtOnce }, tell))
+  await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, tell))
 }

@@ -244,10 +244,8 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
-  reasonCharsMax: 500,
-  /** Runs that are told of a suspension: read at a time, and told at a time. */
-  suspensionPageRuns: 500,
-  suspensionSignalsAtOnce: 16,
+  /** Runs that are told of one: read at a time, and told at a time. */
+  suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,
   /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */

@@ -16,7 +16,7 @@ import { findWorkspace, Workspace } from './workspaces.ts'
 const Reason = Type.Optional(
   Type.String({
     minLength: 1,
-    maxLength: LIMITS.reasonCharsMax,
+    maxLength: LIMITS.suspension.reasonCharsMax,
     pattern: '^[^\\u0000-\\u001f]*$',
     description: 'Stands in the record for admins; callers who are refused are not told.',
   }),
