@@ -21,6 +21,7 @@ import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
+import { mountIssuer } from './issuer.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
 
 /** Builds the application without listening. */
@@ -141,28 +142,6 @@ function refuseOtherMethods(app: FastifyInstance): void {
     }
     app.route({ method, url, onRequest: refuse, handler: refuse })
   }
-}
-
-/** What the issuer offers so far: no sign-in of people, so none of the routes for it. */
-const OFFERED = /^\/auth\/(token|jwks|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
-
-/** The provider reads its own bodies and writes its own replies; only the request id is ours. */
-async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
-  await app.register(async (auth) => {
-    auth.removeAllContentTypeParsers()
-    auth.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    auth.all('/auth/*', async (request, reply) => {
-      if (!OFFERED.test(request.url)) throw new Problem('route_not_found')
-      const issuer = await identity()
-      reply.raw.setHeader('x-request-id', request.id)
-      reply.hijack()
-      await issuer.handle(
-        request.raw,
-        reply.raw,
-        request.url.replace('oauth-authorization-server', 'openid-configuration'),
-      )
-    })
-  })
 }
 
 /** A caller's id is kept where it is short and harmless; it stands in every log line. */

@@ -42,6 +42,11 @@ export const CHAPTERS: readonly Chapter[] = [
       'Tools for agents, made of collections, functions, events and flows: curated, published, audited.',
     nouns: ['mcp_server', 'mcp_candidate', 'mcp_curation', 'mcp_version', 'mcp_call', 'mcp_client'],
   },
+  {
+    name: 'Identity',
+    description: 'People, OAuth clients, and the keys of the embedded issuer.',
+    nouns: ['account', 'oauth_client', 'issuer'],
+  },
   { name: 'Analytics', description: 'Requests, errors and latency of the workspace.', nouns: ['analytics'] },
   {
     name: 'Tenants',

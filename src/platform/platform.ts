@@ -1,7 +1,7 @@
 /** The composition root: config in, everything that has a connection out. */
 
 import { Access } from './access.ts'
-import type { Config } from './config.ts'
+import { type Config, publicUrl } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
@@ -9,6 +9,7 @@ import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import { SigningKeys } from './identity/signing-keys.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
@@ -68,6 +69,8 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     documents,
     secrets,
     keys: new KeyCache(),
+    signingKeys: new SigningKeys(database, secrets),
+    publicUrl: publicUrl(config),
     memo: new Memo(),
     log,
   }

@@ -1,6 +1,14 @@
 /** OPERATIONS: the table of contents of the product. What keys reach is listed in data.ts; the rest, here alone. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import {
+  createAccount,
+  deleteAccount,
+  getAccount,
+  inviteAccount,
+  listAccounts,
+  updateAccount,
+} from './accounts.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { DATA_OPERATIONS } from './data.ts'
@@ -14,7 +22,15 @@ import {
   getFunction,
   listFunctions,
 } from './functions/functions.ts'
+import { rotateIssuerKeys } from './issuer.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import {
+  createOAuthClient,
+  deleteOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+} from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
@@ -36,6 +52,18 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateApiKey,
   rotateApiKey,
   revokeApiKey,
+  createAccount,
+  getAccount,
+  listAccounts,
+  updateAccount,
+  inviteAccount,
+  deleteAccount,
+  createOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+  deleteOAuthClient,
+  rotateIssuerKeys,
   createSchema,
   getSchema,
   listSchemas,

@@ -9,6 +9,7 @@ import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../.
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import type { Holders } from './holders.ts'
 import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
@@ -42,11 +43,18 @@ export class Authenticator {
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
   readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #holders: Holders
 
-  constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
+  constructor(
+    database: Database,
+    identity: () => Promise<Identity>,
+    keys: KeyCache<KeyRow>,
+    holders: Holders,
+  ) {
     this.#system = new SystemScope('authenticate', database)
     this.#identity = identity
     this.#keys = keys
+    this.#holders = holders
   }
 
   /** @throws Problem 401 where the credential is not good, whatever else the request carries */
@@ -126,6 +134,7 @@ export class Authenticator {
         cause,
       })
     })
+    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const { tenantId, workspaceId } = claims
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
