@@ -1,6 +1,5 @@
 /** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
 
-import { errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -9,10 +8,9 @@ import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../.
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import type { Holders } from './holders.ts'
-import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
+import type { Tokens } from './tokens.ts'
 
 /** What was presented, after the door has settled which of several counts. */
 export type Credential =
@@ -40,21 +38,14 @@ const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_adm
 
 export class Authenticator {
   readonly #system: SystemScope
-  readonly #identity: () => Promise<Identity>
+  readonly #tokens: Tokens
   readonly #keys: KeyCache<KeyRow>
   readonly #bounds = new KeyCache<readonly (string | null)[]>()
-  readonly #holders: Holders
 
-  constructor(
-    database: Database,
-    identity: () => Promise<Identity>,
-    keys: KeyCache<KeyRow>,
-    holders: Holders,
-  ) {
+  constructor(database: Database, tokens: Tokens, keys: KeyCache<KeyRow>) {
     this.#system = new SystemScope('authenticate', database)
-    this.#identity = identity
+    this.#tokens = tokens
     this.#keys = keys
-    this.#holders = holders
   }
 
   /** @throws Problem 401 where the credential is not good, whatever else the request carries */
@@ -127,14 +118,7 @@ export class Authenticator {
   }
 
   async #token(text: string): Promise<Principal> {
-    const identity = await this.#identity()
-    const claims = await identity.verify(text).catch((cause: unknown) => {
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
-        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
-        cause,
-      })
-    })
-    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
+    const claims = await this.#tokens.verify(text)
     const { tenantId, workspaceId } = claims
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
