@@ -23,6 +23,13 @@ const ConfigSchema = Type.Object({
     description:
       'Issuers whose tokens count besides those of the own one: a JSON list, or the path of a file with it (docs/identity.md).',
   }),
+  GATEWAY_SECRET: Type.Optional(
+    Type.String({
+      minLength: 32,
+      description:
+        'What a gateway sends as x-gateway-secret with the identity headers that it sets; without it nobody is believed.',
+    }),
+  ),
   TENON_WORKFLOW_BUNDLE: Type.Optional(
     Type.String({ description: 'Path of a built workflow bundle; built at start where absent.' }),
   ),

@@ -24,6 +24,7 @@ import {
 } from './functions/functions.ts'
 import { rotateIssuerKeys } from './issuer.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import { getMe } from './me.ts'
 import {
   createOAuthClient,
   deleteOAuthClient,
@@ -40,6 +41,7 @@ import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
+  getMe,
   createTenant,
   getTenant,
   listTenants,
