@@ -70,6 +70,7 @@ function ownSettings(): Record<string, string> {
   const names = [
     'GATEWAY_SECRET',
     'LOG_LEVEL',
+    'OIDC_ISSUERS',
     'TENON_EGRESS_ALLOW',
     'TENON_MCP_ORIGINS',
     'TENON_PUBLIC_URL',
