@@ -108,7 +108,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
   if (faults.length > 0) throw new ConfigError(faults)
   const config = Object.freeze({ ...settings, OIDC_ISSUERS: issuers })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
-    throw new ConfigError(['OIDC_ISSUERS names the own issuer, which is not configured.'])
+    throw new ConfigError(['OIDC_ISSUERS names the platform’s own issuer, which needs no entry.'])
   return config
 }
 

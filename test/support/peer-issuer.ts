@@ -77,7 +77,8 @@ export class PeerIssuer {
     if (this.day === 'half') return void response.writeHead(200, { 'content-length': 9_999 }).write(keys)
     if (this.day === 'away') return void response.destroy()
     if (this.day === 'moved') return void response.writeHead(302, { location: `${this.origin}/stolen` }).end()
-    if (this.day === 'huge') return void response.end(keys.replace('[', `["${'x'.repeat(1_048_576)}",`))
+    if (this.day === 'huge')
+      return void response.end(keys.replace('{', `{"padding":"${'x'.repeat(1_048_576)}",`))
     response.end(this.day === 'no json' ? 'garbage' : '{"keys":7}')
   }
 }
