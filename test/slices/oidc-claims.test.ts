@@ -9,15 +9,17 @@ let peer: PeerIssuer
 let company: Realm
 let tenants: Realm
 let cloud: Realm
+let odd: Realm
 let room: Room
 let other: Room
 let node: Trusting
 beforeAll(async () => {
   ;[peer, room, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
-  ;[company, tenants, cloud] = await Promise.all([
+  ;[company, tenants, cloud, odd] = await Promise.all([
     peer.realm('company'),
     peer.realm('of-a-tenant', 'ES256'),
     peer.realm('cloud', 'EdDSA'),
+    peer.realm('odd'),
   ])
   node = await trusting([
     {
@@ -28,6 +30,12 @@ beforeAll(async () => {
       roles: { root: 'operator', boss: 'tenant_admin', lead: 'workspace_admin', app: 'service' },
     },
     { issuer: tenants.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    {
+      issuer: odd.issuer,
+      audience: AUDIENCE,
+      tenants: '*',
+      claims: { tenant: 'constructor.name', workspace: 'toString', roles: '__proto__.constructor.name' },
+    },
     {
       issuer: cloud.issuer,
       audience: AUDIENCE,
@@ -137,6 +145,11 @@ test('claims may stand under names with dots, scopes narrow, and a text is a lis
   expect((await node.ask(as)).status).toBe(200)
   const write = await call('POST', DOCUMENTS, { as, at: node.at, body: { n: 1 } })
   expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
+})
+
+test('what every object has is no claim', async () => {
+  const { roles, tenant_id, workspace_id } = await me(await odd.token({}))
+  expect([roles, tenant_id, workspace_id]).toEqual([[], null, null])
 })
 
 test('subjects of two issuers are two, and none is one of ours', async () => {

@@ -1,9 +1,10 @@
 /** The keys of issuers elsewhere: read seldom whatever comes, followed when they change, kept while they are away. */
 
+import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { AUDIENCE, type Day, PeerIssuer, type Realm } from '../support/peer-issuer.ts'
-import { aRoom, type Caller, type Room } from '../support/tenants.ts'
+import { aRoom, type Caller, eventually, type Room } from '../support/tenants.ts'
 import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../support/trusting.ts'
 
 let peer: PeerIssuer
@@ -144,10 +145,32 @@ test.each<Day>(['hangs', 'half'])('an issuer that %s holds nobody for longer tha
   expect(peer.keysRead).toBe(1)
 })
 
+test('while it hangs, one waits for it, and those after him do not', async () => {
+  const as = await good()
+  expect(await statusOf(as)).toBe(200)
+  peer.day = 'hangs'
+  node.pass(LIMITS.jwksFreshMs)
+  expect(await statusOf(as)).toBe(200)
+  await eventually(async () => (peer.held === 0 ? true : undefined))
+  node.pass(LIMITS.jwksCooldownMs)
+  expect(await statusOf(as)).toBe(200)
+  await eventually(async () => (peer.keysRead === 3 ? true : undefined))
+  expect(peer.held).toBe(1)
+})
+
 test('a discovery document that is another one’s, or points to keys elsewhere, is not followed', async () => {
   const evil = await attacker.realm('acme')
   const as = await good()
+  let met = 0
+  const inside = createServer((socket) => {
+    met += 1
+    socket.destroy()
+  })
+  await new Promise<void>((done) => inside.listen(0, '127.0.0.1', done))
+  const { port } = inside.address() as AddressInfo
   for (const discovery of [
+    { issuer: realm.issuer, jwks_uri: `https://127.0.0.1:${port}/keys` },
+    { issuer: realm.issuer, jwks_uri: `https://localhost:${port}/keys` },
     { issuer: evil.issuer, jwks_uri: `${realm.issuer}/jwks` },
     { issuer: `${realm.issuer}/`, jwks_uri: `${realm.issuer}/jwks` },
     { issuer: realm.issuer, jwks_uri: `${evil.issuer}/jwks` },
@@ -160,7 +183,8 @@ test('a discovery document that is another one’s, or points to keys elsewhere,
     expect([discovery, await statusOf(as)]).toEqual([discovery, 503])
     node.pass(LIMITS.jwksRetryMs)
   }
-  expect([attacker.asked, peer.keysRead]).toEqual([[], 0])
+  await new Promise((done) => inside.close(done))
+  expect([attacker.asked, peer.keysRead, met]).toEqual([[], 0, 0])
 })
 
 test('keys that are none: too short, symmetric, private, broken; beside them a good one is found', async () => {

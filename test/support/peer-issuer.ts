@@ -56,6 +56,16 @@ export class PeerIssuer {
     return this.asked.filter((path) => path.endsWith('/jwks')).length
   }
 
+  /** Requests that it has not answered, and whose senders wait still. */
+  held = 0
+
+  #hold(response: ServerResponse): void {
+    this.held += 1
+    response.once('close', () => {
+      this.held -= 1
+    })
+  }
+
   async close(): Promise<void> {
     this.#server.closeAllConnections()
     await new Promise((done) => this.#server.close(done))
@@ -73,7 +83,7 @@ export class PeerIssuer {
   }
 
   #badDay(response: ServerResponse, keys: string): void {
-    if (this.day === 'hangs') return
+    if (this.day === 'hangs') return this.#hold(response)
     if (this.day === 'half') return void response.writeHead(200, { 'content-length': 9_999 }).write(keys)
     if (this.day === 'away') return void response.destroy()
     if (this.day === 'moved') return void response.writeHead(302, { location: `${this.origin}/stolen` }).end()

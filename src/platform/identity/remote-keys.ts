@@ -28,6 +28,7 @@ export class RemoteKeys {
   #loading: Promise<void> | undefined
   #readMs = Number.NEGATIVE_INFINITY
   #askedMs = Number.NEGATIVE_INFINITY
+  #failedMs = Number.NEGATIVE_INFINITY
 
   /** @param jwksUri where the keys are; by OpenID Connect Discovery where absent */
   constructor(issuer: string, jwksUri: string | undefined, parts: RemoteKeysParts) {
@@ -51,17 +52,29 @@ export class RemoteKeys {
   }
 
   async #current(): Promise<KeySet> {
-    const fresh = this.#ageMs() < LIMITS.jwksFreshMs
-    return this.#known !== undefined && fresh ? this.#known : this.#renewed()
+    if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksFreshMs) return this.#known
+    const away = this.#parts.now() - this.#failedMs < LIMITS.jwksFreshMs
+    if (!away || !this.#usable(this.#known)) return this.#renewed()
+    // Nobody waits to hear that it still is.
+    void this.#tried()
+    return this.#known
   }
 
-  /** Reads them anew, unless that was tried a moment ago: whatever came of it then stands for a while. */
   async #renewed(): Promise<KeySet> {
-    const pauseMs = this.#known === undefined ? LIMITS.jwksRetryMs : LIMITS.jwksCooldownMs
+    await this.#tried()
+    if (this.#usable(this.#known)) return this.#known
+    throw new Problem('dependency_unavailable', { detail: 'The keys of the issuer cannot be read.' })
+  }
+
+  /** Reads them anew, unless that was tried a moment ago: whatever came of it then stands for a while. Never rejects. */
+  async #tried(): Promise<void> {
+    const pauseMs = this.#usable(this.#known) ? LIMITS.jwksCooldownMs : LIMITS.jwksRetryMs
     const due = this.#parts.now() - this.#askedMs >= pauseMs
     if (this.#loading !== undefined || due) await this.#load()
-    if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksKeptMs) return this.#known
-    throw new Problem('dependency_unavailable', { detail: 'The keys of the issuer cannot be read.' })
+  }
+
+  #usable(known: KeySet | undefined): known is KeySet {
+    return known !== undefined && this.#ageMs() < LIMITS.jwksKeptMs
   }
 
   #ageMs(): number {
@@ -70,7 +83,10 @@ export class RemoteKeys {
 
   #load(): Promise<void> {
     this.#loading ??= this.#read()
-      .catch((error: unknown) => this.#parts.onFailure(this.#issuer, error))
+      .catch((error: unknown) => {
+        this.#failedMs = this.#parts.now()
+        this.#parts.onFailure(this.#issuer, error)
+      })
       .finally(() => {
         this.#loading = undefined
       })
@@ -82,6 +98,7 @@ export class RemoteKeys {
     const uri = this.#jwksUri ?? (await this.#discover())
     this.#known = createLocalJWKSet((await this.#json(new URL(uri))) as never)
     this.#readMs = this.#parts.now()
+    this.#failedMs = Number.NEGATIVE_INFINITY
   }
 
   /** OpenID Connect Discovery 1.0 §4: the document must say whose it is. */
