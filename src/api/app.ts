@@ -40,10 +40,13 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       send(error, request, reply as FastifyReply)
     },
     clientErrorHandler,
+    // A list in text; where it is empty, nobody's word is taken for who the client is.
+    trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('gateway', undefined)
+  app.decorateRequest('standings', undefined)
   app.decorateRequest('room', undefined)
   app.decorateRequest('claim', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
@@ -55,6 +58,13 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     request.gateway = gateway(request.raw)
     reply.header('x-request-id', request.id)
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!isPublic(request.url)) return done()
+    platform.limiter.admitStranger(request.ip).then(({ headers, refused }) => {
+      reply.headers(headers)
+      done(refused)
+    }, done)
   })
   app.addHook('onResponse', (request, reply, done) => {
     drain(request)
@@ -79,6 +89,9 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   return app
 }
 
+/** What is answered to anybody. Below /v1 the doors ask who it is; whether the process lives may be asked all the time. */
+const isPublic = (url: string): boolean => !url.startsWith('/v1/') && url !== '/healthz'
+
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {
   const query: Record<string, string | string[]> = Object.create(null)
@@ -96,7 +109,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     url: routePath(operation),
     // A feed has no end that a HEAD could be answered at.
     exposeHeadRoute: operation.http.reply !== 'feed',
-    onRequest: (request) => door.enter(request),
+    onRequest: door.enter,
     handler: door.handle,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {

@@ -147,7 +147,10 @@ async function accept({ people }: Identity, token: string, form: Form): Promise<
   )
 }
 
-/** Cookies are not sent from other sites (SameSite=Lax); browsers say besides whence a form comes. */
+/**
+ * Cookies are not sent from other sites (SameSite=Lax); browsers say besides whence a form comes. From a page that has
+ * the referrer policy of ours, the origin is `null`.
+ */
 function refuseOtherSites({ headers }: FastifyRequest, { origin }: Identity): void {
   const site = headers['sec-fetch-site']
   const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'

@@ -51,7 +51,7 @@ export const CHAPTERS: readonly Chapter[] = [
   {
     name: 'Tenants',
     description: 'Tenants, their workspaces and keys, what they may use, and the long work that makes them.',
-    nouns: ['me', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
+    nouns: ['me', 'limits', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
 ]
 

@@ -29,6 +29,15 @@ export const LIMITS = {
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
   flowSourceBytesMax: 262_144,
+  /** In the memory of one process. */
+  rateBucketsMax: 50_000,
+  /** How long a request waits for the shared buckets, one of an admin too, and when they are asked again after that. */
+  ratePatienceMs: 75,
+  rateInsistMs: 1_000,
+  rateRetryMs: 1_000,
+  /** A stream's place among those of its tenant is kept for so long without a sign of life; how often one is given. */
+  placeLeaseMs: 15_000,
+  placeRenewMs: 4_000,
   headerBytesMax: 16_384,
   urlBytesMax: 8_192,
   nameCharsMax: 200,

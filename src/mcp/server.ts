@@ -4,12 +4,17 @@ import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import type { WireResult, WireServer, WireTool } from './wire/port.ts'
 
 /** A server for one request of one principal; it keeps nothing. */
-export function platformServer(platform: Platform, principal: Principal): WireServer {
+export function platformServer(
+  platform: Platform,
+  principal: Principal,
+  standings: readonly Standing[] = [],
+): WireServer {
   const operations = OPERATIONS.filter(
     ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
   )
@@ -21,7 +26,7 @@ export function platformServer(platform: Platform, principal: Principal): WireSe
       const operation = operations.find((tool) => toolName(tool) === name)
       if (operation === undefined) return failure('There is no such tool.')
       try {
-        return success(await call(platform, principal, operation, args))
+        return success(await call(platform, principal, standings, operation, args))
       } catch (error) {
         if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
         platform.log.error({ err: error, operation: operation.name }, 'tool')
@@ -47,11 +52,12 @@ function describe(operation: AnyOperation): WireTool {
 async function call(
   platform: Platform,
   principal: Principal,
+  standings: readonly Standing[],
   operation: AnyOperation,
   input: Record<string, unknown>,
 ): Promise<unknown> {
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
-  const scope = await platform.access.open(operation, principal, workspace)
+  const scope = await platform.access.open(operation, principal, workspace, standings)
   return runWithJson(operation, scope, input)
 }
 

@@ -10,6 +10,7 @@ import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import { SigningKeys } from './identity/signing-keys.ts'
+import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
@@ -34,6 +35,7 @@ export interface Platform {
   readonly access: Access
   readonly idempotency: Idempotency
   readonly egress: Egress
+  readonly limiter: Limiter
   readonly meters: Meters
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
@@ -74,6 +76,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     memo: new Memo(),
     log,
   }
+  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {
@@ -82,6 +85,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     access: new Access(parts, database),
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    limiter,
     meters,
     functions,
     relay,
@@ -97,6 +101,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       await Promise.all([meters.flush(), relay.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
+      limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
   }

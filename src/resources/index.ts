@@ -23,6 +23,7 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { rotateIssuerKeys } from './issuer.ts'
+import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
 import {
@@ -42,6 +43,7 @@ import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
+  getLimits,
   createTenant,
   getTenant,
   listTenants,

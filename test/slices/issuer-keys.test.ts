@@ -77,6 +77,40 @@ test('a process that starts later takes the refresh tokens of one that has ended
   expect((await refresh(clientId, renewed.body['refresh_token'], second.at)).status).toBe(200)
 }, 90_000)
 
+test('behind https its cookies are such that no other host can set them, and no header changes an address', async () => {
+  const secure = await joinPlatform({ TENON_PUBLIC_URL: 'https://tenon.test' })
+  const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
+  const hostile = {
+    'x-forwarded-host': 'evil.test',
+    'x-forwarded-proto': 'http',
+    forwarded: 'host=evil.test',
+  }
+  const reply = await fetch(begin, { redirect: 'manual', headers: hostile })
+  const page = reply.headers.get('location') ?? ''
+  expect(page).toMatch(/^\/auth\/interaction\/[\w-]+$/)
+  const cookies = reply.headers.getSetCookie()
+  const cookie = cookies.map((text) => text.split(';')[0]).join('; ')
+  const seen = await fetch(`${secure.at.url}${page}`, { headers: { cookie } })
+  const post = (origin: string) =>
+    fetch(`${secure.at.url}${page}`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie, origin },
+      body: new URLSearchParams({ action: 'deny' }),
+    })
+  const [foreign, own] = [await post(secure.at.url), await post('https://tenon.test')]
+  await secure.stop()
+  for (const text of cookies) {
+    expect(text).toMatch(/^(__Host-tenon_session|__Secure-tenon_(interaction|resume))(\.sig)?=/)
+    expect(text).toMatch(/; secure/i)
+    expect(text).not.toMatch(/; domain/i)
+    if (text.startsWith('__Host-')) expect(text).toContain('; path=/;')
+  }
+  expect(cookies.length).toBeGreaterThanOrEqual(4)
+  expect([seen.status, foreign.status, own.status]).toEqual([200, 403, 303])
+  expect(own.headers.get('location')).toMatch(/^https:\/\/tenon\.test\/auth\/authorize\//)
+}, 90_000)
+
 test('what is kept holds no token, no code and no session that could be used', async () => {
   const browser = new Browser(REDIRECT)
   const flow = authorization(clientId)

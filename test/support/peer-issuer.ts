@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose'
+import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
 import type { Caller } from './tenants.ts'
 
 /** What it answers where its keys are asked for. */
@@ -83,7 +83,7 @@ export class PeerIssuer {
   }
 
   #badDay(response: ServerResponse, keys: string): void {
-    if (this.day === 'hangs') return this.#hold(response)
+    if (this.day === 'hangs') return void this.#hold(response)
     if (this.day === 'half') return void response.writeHead(200, { 'content-length': 9_999 }).write(keys)
     if (this.day === 'away') return void response.destroy()
     if (this.day === 'moved') return void response.writeHead(302, { location: `${this.origin}/stolen` }).end()
@@ -122,6 +122,12 @@ export class Realm {
     this.published = [
       { ...(await exportJWK(publicKey)), kid: `k${this.#generation}`, alg: this.#alg, use: 'sig' },
     ]
+  }
+
+  /** The key that signs, for another algorithm. */
+  async keyFor(alg: string): Promise<CryptoKey> {
+    const { alg: _own, ...jwk } = await exportJWK(this.#key as CryptoKey)
+    return (await importJWK(jwk, alg)) as CryptoKey
   }
 
   /** A token of this realm, good unless something is overridden. */

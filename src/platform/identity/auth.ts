@@ -33,6 +33,14 @@ export interface KeyRow {
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
+/** Whoever shows a credential, as far as is known before it is looked at. */
+export interface Visitor {
+  /** Asked before the database is. @throws Problem where this one has been refused too often */
+  tolerate(): void
+  /** Told of a key that is nobody's. */
+  refuse(): void
+}
+
 export class Authenticator {
   readonly #system: SystemScope
   readonly #tokens: Tokens
@@ -45,16 +53,19 @@ export class Authenticator {
     this.#keys = keys
   }
 
-  /** @throws Problem 401 where the credential is not good, whatever else the request carries */
-  authenticate(credential: Credential): Promise<Principal> {
-    if (credential.kind === 'api_key') return this.#key(credential.text)
+  /**
+   * @param visitor where keys are to be tried so often and no oftener
+   * @throws Problem 401 where the credential is not good, whatever else the request carries
+   */
+  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
+    if (credential.kind === 'api_key') return this.#key(credential.text, visitor)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
-  async #key(text: string): Promise<Principal> {
+  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
     const hash = keyHash(text)
-    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash))
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
     const end = endOf(row)
     if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
@@ -72,14 +83,18 @@ export class Authenticator {
     }
   }
 
-  async #find(hash: Buffer): Promise<KeyRow> {
+  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
+    visitor?.tolerate()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
-    if (row === undefined) throw invalidKey()
+    if (row === undefined) {
+      visitor?.refuse()
+      throw invalidKey()
+    }
     if (endOf(row) === undefined) this.#noteUse(row)
     return row
   }

@@ -45,7 +45,7 @@ export class Guests {
   /** A token outlives its client and its person by no more than the few seconds that they are remembered. */
   async #stands({ sub, clientId }: HostedClaims, server: Hosted): Promise<boolean> {
     if (clientId === OPERATOR_CLIENT) return true
-    if (sub !== clientId) return (await this.#holders.stands(clientId)) && this.#holders.stands(sub)
+    if (sub !== clientId && (await this.#holders.actsFor(clientId, sub))) return true
     return (await this.#hosted.client(clientId))?.serverId === server.id
   }
 }

@@ -28,4 +28,10 @@ export class Holders {
     this.#known.set(subject, stands)
     return stands
   }
+
+  /** Whether the client is one through which people act, and the subject is such a person. */
+  async actsFor(clientId: string, subject: string): Promise<boolean> {
+    if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
+    return (await this.stands(clientId)) && this.stands(subject)
+  }
 }

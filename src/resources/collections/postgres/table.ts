@@ -92,12 +92,28 @@ function ofDeclaration(declared: Declaration): Table {
       ...columns.map((column) => column.sql),
       sql`extra, version, created_at, updated_at`,
     ]),
-    document: columns.reduce((all, { sql: column, property }) => {
-      const member = sql`jsonb_build_object(${property}::text, ${column})`
-      return sql`${all} || case when ${column} is null then '{}' else ${member} end`
-    }, sql`extra`),
+    document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
     resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
   }
+}
+
+/** PostgreSQL takes a hundred arguments. */
+const MEMBERS_AT_ONCE = 50
+
+/** The columns as jsonb, without those that are null. What is null inside a value stays, so a column of jsonb goes alone. */
+function membersOf(columns: readonly TableColumn[]): Sql[] {
+  const members = ({ property, sql: column }: TableColumn) => sql`${property}::text, ${column}`
+  const flat = columns.filter(({ type }) => type !== 'jsonb')
+  const pieces: Sql[] = []
+  for (let at = 0; at < flat.length; at += MEMBERS_AT_ONCE) {
+    const some = commas(flat.slice(at, at + MEMBERS_AT_ONCE).map(members))
+    pieces.push(sql`jsonb_strip_nulls(jsonb_build_object(${some}))`)
+  }
+  for (const column of columns.filter(({ type }) => type === 'jsonb'))
+    pieces.push(
+      sql`case when ${column.sql} is null then '{}' else jsonb_build_object(${members(column)}) end`,
+    )
+  return pieces
 }
 
 /**
