@@ -107,17 +107,9 @@ export const LIMITS = {
   registrationIdleDays: 90,
   /** How often a token with an unknown key may make this node read the keys anew. */
   signingKeysReloadMs: 1_000,
-  /** Of issuers elsewhere: how long a token may be good, whatever its `exp` says. */
-  externalTokenSeconds: 86_400,
-  externalIssuersMax: 100,
-  jwksBytesMax: 262_144,
-  jwksTimeoutMs: 3_000,
-  /** How long their keys count as they were read; and how long still, where they cannot be read again. */
-  jwksFreshMs: 600_000,
-  jwksKeptMs: 86_400_000,
-  /** How often they are read at most: for a token with an unknown key, and where there are none yet. */
-  jwksCooldownMs: 30_000,
-  jwksRetryMs: 5_000,
+  /** Of issuers elsewhere: no token is older; known keys count for `kept` while they cannot be read again. */
+  externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
+  jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,

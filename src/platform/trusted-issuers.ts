@@ -114,8 +114,8 @@ function listOf(text: string): List {
       fault: code === undefined ? ' is no valid JSON.' : ` names a file that cannot be read: ${code}.`,
     }
   }
-  if (Array.isArray(value) && value.length <= LIMITS.externalIssuersMax) return { list: value }
-  return { fault: ` is no list of at most ${LIMITS.externalIssuersMax} issuers.` }
+  if (Array.isArray(value) && value.length <= LIMITS.externalIssuers.max) return { list: value }
+  return { fault: ` is no list of at most ${LIMITS.externalIssuers.max} issuers.` }
 }
 
 function faultsOf(entry: unknown): string[] {

@@ -152,7 +152,7 @@ test('a new key of the realm is followed', async () => {
   const after = await machine('acme')
   expect(kid(after)).not.toBe(kid(before))
   await expectRefused(node, after)
-  node.pass(LIMITS.jwksCooldownMs)
+  node.pass(LIMITS.jwksMs.cooldown)
   expect((await node.ask(after)).status).toBe(200)
   expect((await node.ask(before)).status).toBe(200)
 })

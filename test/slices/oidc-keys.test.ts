@@ -58,7 +58,7 @@ test('500 tokens with unknown keys have the keys read once in a while, and cost 
     expect(await flood(500, unknown)).toEqual({ '401 token_invalid': 500 })
   })
   expect([spent, peer.asked]).toEqual([0, []])
-  node.pass(LIMITS.jwksCooldownMs)
+  node.pass(LIMITS.jwksMs.cooldown)
   expect(await flood(500, unknown)).toEqual({ '401 token_invalid': 500 })
   expect(peer.keysRead).toBe(1)
   expect(await statusOf(await good())).toBe(200)
@@ -75,7 +75,7 @@ test('a new key at the issuer is followed after a pause, and the old one is over
   await realm.rotate()
   const fresh = await good()
   await expectRefused(node, fresh)
-  node.pass(LIMITS.jwksCooldownMs - 1)
+  node.pass(LIMITS.jwksMs.cooldown - 1)
   await expectRefused(node, fresh)
   node.pass(1)
   expect(await statusOf(fresh)).toBe(200)
@@ -87,7 +87,7 @@ test('a key that the issuer has withdrawn is good no longer than ten minutes', a
   const old = await good()
   expect(await statusOf(old)).toBe(200)
   await realm.rotate()
-  node.pass(LIMITS.jwksFreshMs - 1)
+  node.pass(LIMITS.jwksMs.fresh - 1)
   expect(await statusOf(old)).toBe(200)
   node.pass(1)
   await expectRefused(node, old)
@@ -99,15 +99,15 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     const as = await good()
     expect(await statusOf(as)).toBe(200)
     peer.day = day
-    node.pass(LIMITS.jwksFreshMs)
+    node.pass(LIMITS.jwksMs.fresh)
     expect(await flood(20, async () => as)).toEqual({ '200': 20 })
     expect(await flood(20, unknown)).toEqual({ '401 token_invalid': 20 })
     expect(peer.keysRead).toBe(2)
     expect(peer.asked).not.toContain('/stolen')
-    node.pass(LIMITS.jwksKeptMs)
+    node.pass(LIMITS.jwksMs.kept)
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
     peer.day = 'good'
-    node.pass(LIMITS.jwksCooldownMs)
+    node.pass(LIMITS.jwksMs.cooldown)
     expect(await statusOf(as)).toBe(200)
   },
 )
@@ -128,7 +128,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     // Who has another credential is not concerned.
     expect(await statusOf(room.service)).toBe(200)
     peer.day = 'good'
-    node.pass(LIMITS.jwksRetryMs)
+    node.pass(LIMITS.jwksMs.retry)
     expect(await statusOf(as)).toBe(200)
   },
 )
@@ -138,7 +138,7 @@ test.each<Day>(['hangs', 'half'])('an issuer that %s holds nobody for longer tha
   peer.day = day
   const before = performance.now()
   expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
-  expect(performance.now() - before).toBeLessThan(LIMITS.jwksTimeoutMs + 10_000)
+  expect(performance.now() - before).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
   expect(peer.keysRead).toBe(1)
   // The answer stands for a while: nobody waits for it again.
   expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
@@ -149,10 +149,10 @@ test('while it hangs, one waits for it, and those after him do not', async () =>
   const as = await good()
   expect(await statusOf(as)).toBe(200)
   peer.day = 'hangs'
-  node.pass(LIMITS.jwksFreshMs)
+  node.pass(LIMITS.jwksMs.fresh)
   expect(await statusOf(as)).toBe(200)
   await eventually(async () => (peer.held === 0 ? true : undefined))
-  node.pass(LIMITS.jwksCooldownMs)
+  node.pass(LIMITS.jwksMs.cooldown)
   expect(await statusOf(as)).toBe(200)
   await eventually(async () => (peer.keysRead === 3 ? true : undefined))
   expect(peer.held).toBe(1)
@@ -181,7 +181,7 @@ test('a discovery document that is another one’s, or points to keys elsewhere,
   ]) {
     realm.discovery = discovery
     expect([discovery, await statusOf(as)]).toEqual([discovery, 503])
-    node.pass(LIMITS.jwksRetryMs)
+    node.pass(LIMITS.jwksMs.retry)
   }
   await new Promise((done) => inside.close(done))
   expect([attacker.asked, peer.keysRead, met]).toEqual([[], 0, 0])
@@ -202,10 +202,10 @@ test('keys that are none: too short, symmetric, private, broken; beside them a g
     { kty: 7 },
   ]) {
     realm.published = [bad as never]
-    node.pass(LIMITS.jwksFreshMs)
+    node.pass(LIMITS.jwksMs.fresh)
     await expectRefused(node, as)
   }
   realm.published = [{ kty: 'oct', k: 'c2VjcmV0' } as never, key]
-  node.pass(LIMITS.jwksFreshMs)
+  node.pass(LIMITS.jwksMs.fresh)
   expect(await statusOf(as)).toBe(200)
 })

@@ -30,7 +30,7 @@ export class ExternalIssuer {
       algorithms: [...algorithms],
       typ,
       requiredClaims: ['exp', 'iat', 'sub'],
-      maxTokenAge: LIMITS.externalTokenSeconds,
+      maxTokenAge: LIMITS.externalIssuers.tokenSeconds,
       clockTolerance: 30,
     }).catch((cause: unknown) => {
       if (cause instanceof Problem || cause instanceof errors.JOSEError) throw cause

@@ -16,7 +16,7 @@ export interface RemoteKeysParts {
   readonly onFailure: (issuer: string, error: unknown) => void
 }
 
-const BOUNDS = { timeoutMs: LIMITS.jwksTimeoutMs, bytesMax: LIMITS.jwksBytesMax }
+const BOUNDS = { timeoutMs: LIMITS.jwksMs.timeout, bytesMax: LIMITS.externalIssuers.jwksBytesMax }
 
 export class RemoteKeys {
   readonly #issuer: string
@@ -52,8 +52,8 @@ export class RemoteKeys {
   }
 
   async #current(): Promise<KeySet> {
-    if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksFreshMs) return this.#known
-    const away = this.#parts.now() - this.#failedMs < LIMITS.jwksFreshMs
+    if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksMs.fresh) return this.#known
+    const away = this.#parts.now() - this.#failedMs < LIMITS.jwksMs.fresh
     if (!away || !this.#usable(this.#known)) return this.#renewed()
     // Nobody waits to hear that it still is.
     void this.#tried()
@@ -68,13 +68,13 @@ export class RemoteKeys {
 
   /** Reads them anew, unless that was tried a moment ago: whatever came of it then stands for a while. Never rejects. */
   async #tried(): Promise<void> {
-    const pauseMs = this.#usable(this.#known) ? LIMITS.jwksCooldownMs : LIMITS.jwksRetryMs
+    const pauseMs = this.#usable(this.#known) ? LIMITS.jwksMs.cooldown : LIMITS.jwksMs.retry
     const due = this.#parts.now() - this.#askedMs >= pauseMs
     if (this.#loading !== undefined || due) await this.#load()
   }
 
   #usable(known: KeySet | undefined): known is KeySet {
-    return known !== undefined && this.#ageMs() < LIMITS.jwksKeptMs
+    return known !== undefined && this.#ageMs() < LIMITS.jwksMs.kept
   }
 
   #ageMs(): number {
