@@ -246,7 +246,6 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
-  /** Runs that are told of one: read at a time, and told at a time. */
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,
