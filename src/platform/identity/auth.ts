@@ -8,9 +8,10 @@ import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../.
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import { suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
-import { KeyCache } from './key-cache.ts'
+import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -45,12 +46,13 @@ export class Authenticator {
   readonly #system: SystemScope
   readonly #tokens: Tokens
   readonly #keys: KeyCache<KeyRow>
-  readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #tenantStates: TenantStates
 
-  constructor(database: Database, tokens: Tokens, keys: KeyCache<KeyRow>) {
+  constructor(database: Database, tokens: Tokens, keys: KeyCache<KeyRow>, tenantStates: TenantStates) {
     this.#system = new SystemScope('authenticate', database)
     this.#tokens = tokens
     this.#keys = keys
+    this.#tenantStates = tenantStates
   }
 
   /**
@@ -67,8 +69,8 @@ export class Authenticator {
     const hash = keyHash(text)
     const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    const end = endOf(row)
-    if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
+    const refusal = refusalOf(row)
+    if (refusal !== undefined) throw refusal
     const { id, kind, last4, expires_at } = row
     return {
       kind: 'api_key',
@@ -95,7 +97,7 @@ export class Authenticator {
       visitor?.refuse()
       throw invalidKey()
     }
-    if (endOf(row) === undefined) this.#noteUse(row)
+    if (refusalOf(row) === undefined) this.#noteUse(row)
     return row
   }
 
@@ -114,25 +116,14 @@ export class Authenticator {
 
   /**
    * A token lives longer than a state: what it names must be there, belong together and be active.
-   * @throws Problem `refused` where it is not there, `tenant_suspended`
+   * @throws Problem `refused` where it is not there, `tenant_suspended`, `workspace_suspended`
    */
   async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
     if (tenantId === undefined) return
-    const name = `${tenantId}/${workspaceId ?? ''}`
-    const known = this.#bounds.get(name)
-    const states = known ?? (await this.#statesOf(tenantId, workspaceId))
-    if (known === undefined) this.#bounds.set(name, states)
-    if (states.includes(null)) throw new Problem(refused, { detail: UNFOUNDED })
-    if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
-  }
-
-  async #statesOf(tenantId: TenantId, workspaceId: WorkspaceId | undefined): Promise<(string | null)[]> {
-    const row = await this.#system.row<{ tenant: string; workspace: string | null }>(sql`
-      select t.state as tenant, w.state as workspace
-      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
-      where t.id = ${tenantId}`)
-    if (row === undefined) return [null]
-    return workspaceId === undefined ? [row.tenant] : [row.tenant, row.workspace]
+    const states = await this.#tenantStates.of(tenantId, workspaceId)
+    if (states === undefined || states.workspace === null) throw new Problem(refused, { detail: UNFOUNDED })
+    const suspension = suspensionOf(states.tenant, states.workspace)
+    if (suspension !== undefined) throw new Problem(suspension)
   }
 
   async #token(text: string): Promise<Principal> {
@@ -177,11 +168,13 @@ export class Authenticator {
 }
 
 /** Why the key is good for nothing now; undefined where it is. */
-function endOf(row: KeyRow): Exclude<InvalidKey, 'api_key_invalid'> | 'tenant_suspended' | undefined {
-  if (row.revoked_at !== null) return 'api_key_revoked'
-  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
-  if (row.disabled_at !== null) return 'api_key_disabled'
-  return row.tenant_state === 'active' && row.workspace_state === 'active' ? undefined : 'tenant_suspended'
+function refusalOf(row: KeyRow): Problem | undefined {
+  if (row.revoked_at !== null) return invalidKey('api_key_revoked')
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
+    return invalidKey('api_key_expired')
+  if (row.disabled_at !== null) return invalidKey('api_key_disabled')
+  const suspension = suspensionOf(row.tenant_state, row.workspace_state)
+  return suspension && new Problem(suspension)
 }
 
 type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'

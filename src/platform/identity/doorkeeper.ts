@@ -45,7 +45,7 @@ export function openDoorkeeper(config: Config, parts: Parts, now = () => perform
       [issuerUrl(config), embeddedIssuer(identity, holders)] as const,
     ]),
   )
-  const auth = new Authenticator(database, tokens, parts.keys)
+  const auth = new Authenticator(database, tokens, parts.keys, parts.tenantStates)
   return { identity, auth, hosted, guests: new Guests(hosted, identity, holders) }
 }
 
