@@ -12,6 +12,7 @@ import type { Authenticator } from '../platform/identity/auth.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
+import { beginTrace, endTrace } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { credentialsOf } from './credentials.ts'
@@ -72,7 +73,10 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
       request.claim = claim
       const scope = claim === undefined ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      const trace = await beginTrace(operation, opened, parsed, platform.audit)
+      request.trace = trace
       const output = await attempt(claim, () => operation.run(scope, parsed))
+      if (trace !== undefined) await endTrace(trace, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined

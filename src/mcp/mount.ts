@@ -25,9 +25,9 @@ function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }:
       if (token === undefined) throw new Problem('credentials_missing')
       request.principal = await auth.authenticate({ kind: 'token', text: token })
     },
-    open: async ({ principal }) => {
+    open: async ({ principal, id }) => {
       if (principal === undefined) throw new TypeError('a route without its door')
-      return platformServer(platform, principal)
+      return platformServer(platform, principal, id)
     },
   })
 }

@@ -1,6 +1,7 @@
-/** JSON log lines. Credentials are redacted by name; nothing of a request's body is logged. */
+/** JSON log lines. Secrets are redacted by name and by look; nothing of a request's body is logged. */
 
 import { type Logger, pino } from 'pino'
+import { redactText } from '../core/redact.ts'
 
 export type Log = Logger
 
@@ -16,6 +17,8 @@ export function openLog(level: string, process: string): Log {
       paths: ['*.authorization', '*.apikey', '*["x-api-key"]', '*.password', '*.secret', '*.key'],
       censor: '[redacted]',
     },
+    // Whatever wrote it, and wherever in the line it stands.
+    hooks: { streamWrite: redactText },
   }
   return pino(options, pino.destination(TOGETHER))
 }

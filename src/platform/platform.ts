@@ -1,6 +1,7 @@
 /** The composition root: config in, everything that has a connection out. */
 
 import { Access } from './access.ts'
+import { Audit } from './audit/audit.ts'
 import type { Config } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
@@ -34,6 +35,7 @@ export interface Platform {
   readonly idempotency: Idempotency
   readonly egress: Egress
   readonly meters: Meters
+  readonly audit: Audit
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
@@ -54,6 +56,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const meters = new Meters(database, log)
+  const audit = new Audit(database, log)
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
@@ -69,6 +72,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     secrets,
     keys: new KeyCache(),
     memo: new Memo(),
+    audit,
     log,
   }
   const functions = new Functions(config.TENON_DENO_BIN)
@@ -80,6 +84,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     meters,
+    audit,
     functions,
     relay,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
@@ -91,7 +96,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close()])
+      await Promise.all([meters.flush(), relay.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])

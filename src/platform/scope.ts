@@ -4,6 +4,7 @@ import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { Audit } from './audit/audit.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
 import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
@@ -59,6 +60,11 @@ abstract class Scope {
   /** Puts an error of ours into the log where its caller is told of it in no detail. */
   report(error: unknown, what: string): void {
     this.#parts.log.error({ err: error, subject: this.actor.subject }, what)
+  }
+
+  /** The way into the audit log, for the doors that run operations inside a scope of their own. */
+  get audit(): Audit {
+    return this.#parts.audit
   }
 
   protected durable(ref: TenantRef): Durable {

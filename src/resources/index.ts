@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
+import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
@@ -47,6 +48,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getQuotas,
   configureServices,
   getServices,
+  listAudit,
+  verifyAudit,
   ...DATA_OPERATIONS,
   createFunction,
   getFunction,

@@ -80,7 +80,7 @@ async function ask(method: Method, url: string, payload?: object) {
 async function tripsOf(method: Method, url: string, payload?: object): Promise<number> {
   await ask('GET', `${url.replace(/(\/documents|\/query|\?).*$/, '')}/documents`)
   // What is counted in the background is written now, and not again for a while.
-  await platform.meters.flush()
+  await Promise.all([platform.meters.flush(), platform.audit.flush()])
   const before = trips
   await ask(method, url, payload)
   return trips - before
@@ -113,7 +113,7 @@ test('a merge patch reads before it writes: two round trips', async () => {
 })
 
 test('the wire sees what is more than one', async () => {
-  await platform.meters.flush()
+  await Promise.all([platform.meters.flush(), platform.audit.flush()])
   const before = trips
   await Promise.all([ask('GET', '/healthz'), ask('GET', '/readyz'), ask('GET', '/readyz')])
   expect(trips - before).toBe(2)
