@@ -1,6 +1,6 @@
 /** JSON log lines. Secrets are redacted by name and by look; nothing of a request's body is logged. */
 
-import { type Logger, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
 import { redactText } from '../core/redact.ts'
 
 export type Log = Logger
@@ -8,7 +8,8 @@ export type Log = Logger
 /** Lines are written together, a quarter of a second late at most, and at the end of the process. */
 const TOGETHER = { minLength: 4_096, periodicFlush: 250, sync: false }
 
-export function openLog(level: string, process: string): Log {
+/** @param into where lines go; the process's output where absent */
+export function openLog(level: string, process: string, into?: DestinationStream): Log {
   const options = {
     level,
     base: { process },
@@ -20,5 +21,5 @@ export function openLog(level: string, process: string): Log {
     // Whatever wrote it, and wherever in the line it stands.
     hooks: { streamWrite: redactText },
   }
-  return pino(options, pino.destination(TOGETHER))
+  return pino(options, into ?? pino.destination(TOGETHER))
 }
