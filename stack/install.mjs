@@ -4,8 +4,9 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BINARIES, binary, PROGRAMS } from './binaries.mjs'
+import { binary } from './binaries.mjs'
 import { withLock } from './lock.mjs'
+import { BINARIES, PROGRAMS } from './pins.mjs'
 import { PROJECT_DIR, say, step } from './project.mjs'
 
 const MARK = join(PROJECT_DIR, 'node_modules/.tenon-lock')

@@ -1,7 +1,8 @@
 /** What every server of the stack looks like from outside: a name, a variable that replaces it, and a start. */
 
-import type { BinaryName } from './binaries.mjs'
-import { BINARIES, binary } from './binaries.mjs'
+import { binary } from './binaries.mjs'
+import type { BinaryName } from './pins.mjs'
+import { BINARIES } from './pins.mjs'
 import type { Ports } from './ports.ts'
 import type { Secrets, ServerInfo, ServerName } from './state.ts'
 import type { Supervisor } from './supervise.ts'

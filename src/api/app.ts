@@ -15,6 +15,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
+import { gatewayReader } from '../platform/identity/gateway.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { leaveEntry } from './audit.ts'
@@ -43,13 +44,17 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
+  app.decorateRequest('gateway', undefined)
   app.decorateRequest('room', undefined)
   app.decorateRequest('claim', undefined)
   app.decorateRequest('trace', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
+  const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   // Hooks of every request take a callback, which spares it a promise each.
   app.addHook('onRequest', (request, reply, done) => {
+    // Before anything else, on every route: what a client says of itself in these headers is never read.
+    request.gateway = gateway(request.raw)
     reply.header('x-request-id', request.id)
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })

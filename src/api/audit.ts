@@ -164,7 +164,7 @@ function placeOf(principal: Principal | undefined, trace: Trace | undefined): Pl
 
 function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {
   if (principal === undefined) return { subject: null, role: null, kind: 'nobody' }
-  const { subject, roles } = principal
+  const { kind, subject, roles } = principal
   const role = roleFor(principal, operation.roles ?? []) ?? roles[0] ?? null
-  return { subject, role, kind: subject.startsWith('key_') ? 'api_key' : 'token' }
+  return { subject, role, kind }
 }

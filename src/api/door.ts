@@ -8,14 +8,16 @@ import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import { CallerScope } from '../platform/caller.ts'
 import type { Authenticator } from '../platform/identity/auth.ts'
+import { credentialsOf } from '../platform/identity/credentials.ts'
+import type { GatewayIdentity } from '../platform/identity/gateway.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
 import { beginTrace, endTrace } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
-import { credentialsOf } from './credentials.ts'
 import { sendFeed } from './feed.ts'
 import { askedUnderKey, attempt, replay, settle, takesKey } from './idempotency.ts'
 
@@ -23,6 +25,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
+    /** Who a gateway says it is, where its secret came with that; of no weight beside a credential. */
+    gateway: GatewayIdentity | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
     room: WorkspaceRef | undefined
   }
@@ -41,13 +45,12 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   const enter = async (request: FastifyRequest) => {
-    const { headers, raw } = request
-    if (headers.authorization !== undefined && (raw.headersDistinct['authorization']?.length ?? 0) > 1)
-      throw new Problem('credentials_conflict')
+    const { headers, gateway, raw } = request
     const query = request.query as Record<string, unknown>
+    const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
-    for (const credential of credentialsOf(headers, query, operation.http)) {
+    for (const credential of credentialsOf(presented, operation.http)) {
       principals.push(await auth.authenticate(credential))
     }
     const [principal] = principals
@@ -69,10 +72,12 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
       permit()
       const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
-      const claim = asked && (await platform.idempotency.claim(opened, asked))
+      const bare = opened instanceof CallerScope
+      const claim = bare ? undefined : asked && (await platform.idempotency.claim(opened, asked))
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
       request.claim = claim
-      const scope = claim === undefined ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      const scope =
+        claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
       const trace = await beginTrace(operation, opened, parsed, platform.audit)
       request.trace = trace
       const output = await attempt(claim, () => operation.run(scope, parsed))

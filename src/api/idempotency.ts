@@ -35,8 +35,8 @@ export function askedUnderKey(
   input: Readonly<Record<string, unknown>>,
 ): Asked | undefined {
   if (request.headers['idempotency-key'] === undefined) return undefined
-  const { subject, tenantId = '', workspaceId = '' } = principal
-  const who = [subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
+  const { kind, subject, tenantId = '', workspaceId = '' } = principal
+  const who = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
   if (deeper(input, LIMITS.idempotencyInputDepthMax))
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.' })
   const { headers = {} } = operation.http

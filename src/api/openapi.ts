@@ -48,7 +48,7 @@ function describe(operation: AnyOperation): Json {
     'x-roles': operation.roles,
     ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),
     'x-stability': operation.stability,
-    security: operation.domain === 'data_access' ? [{ apiKey: [] }, { bearer: [] }] : [{ bearer: [] }],
+    security: operation.domain === 'structural_admin' ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }],
     parameters: [...parameters(operation), ...conditions(operation)],
     ...(body !== undefined && { requestBody: body }),
     responses: {

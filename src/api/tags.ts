@@ -46,7 +46,7 @@ export const CHAPTERS: readonly Chapter[] = [
   {
     name: 'Tenants',
     description: 'Tenants, their workspaces and keys, what they may use, and the long work that makes them.',
-    nouns: ['tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
+    nouns: ['me', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
   {
     name: 'Audit',

@@ -32,6 +32,7 @@ export const LIMITS = {
   headerBytesMax: 16_384,
   urlBytesMax: 8_192,
   nameCharsMax: 200,
+  subjectCharsMax: 200,
   pageSizeDefault: 50,
   pageSizeMax: 200,
   preferWaitSecondsMax: 30,

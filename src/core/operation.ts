@@ -71,15 +71,16 @@ interface FurtherScope<Input> {
   readonly when: (input: Input) => boolean
 }
 
-/** What sort of scope `run` is given: the structure of tenants, or the inside of one workspace. */
-export type Reach = 'admin' | 'workspace'
+/** What sort of scope `run` is given: the structure of tenants, the inside of one workspace, or the caller alone. */
+export type Reach = 'admin' | 'workspace' | 'caller'
 
 export interface Operation<Scope = never, Input = never, Output = unknown> {
   /** `noun.verb`, stable: operationId, tool name, log field, name in `call:` of flows. */
   readonly name: string
   readonly summary: string
   readonly reach: Reach
-  readonly domain: Domain
+  /** `any`: for callers of both, since it reaches nothing but the caller. */
+  readonly domain: Domain | 'any'
   readonly roles: readonly Role[]
   readonly stability: Stability
   /** Changes nothing: may be a tool of the read-only MCP server. */
@@ -114,14 +115,14 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly run: (scope: Scope, input: Static<I>) => Promise<Static<O>>
 }
 
-/** Declares an operation. @throws TypeError where roles of both domains are mixed: our own mistake. */
+/** Declares an operation. @throws TypeError where roles of both domains meet in one that reaches more than its caller. */
 export function operation<Scope, I extends TObject, O extends TSchema>(
   reach: Reach,
   spec: OperationSpec<Scope, I, O>,
 ): Operation<Scope, Static<I>, Static<O>> {
   const domains = new Set(spec.roles.map(domainOf))
   const [domain] = domains
-  if (domain === undefined || domains.size > 1)
+  if (domain === undefined || domains.size > 1 !== (reach === 'caller'))
     throw new TypeError(`${spec.name}: roles of one domain, please`)
   const reads = spec.reads ?? (spec.http.method === 'GET' || spec.http.method === 'HEAD')
   return {
@@ -129,8 +130,9 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
     ...spec,
     reads,
     reach,
-    domain,
-    requiredScope: domain === 'data_access' ? scopeOf(spec.name, spec.area, reads) : undefined,
+    domain: reach === 'caller' ? 'any' : domain,
+    requiredScope:
+      reach !== 'caller' && domain === 'data_access' ? scopeOf(spec.name, spec.area, reads) : undefined,
     parse: parser(spec.input, spec.http),
   }
 }

@@ -13,6 +13,8 @@ export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies rea
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
 export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
+/** Of both domains: for operations that reach nothing but their caller. */
+export const EVERYBODY = [...ADMINS, ...READERS] as const
 
 export function domainOf(role: Role): Domain {
   return role === 'service' || role === 'anon' ? 'data_access' : 'structural_admin'
@@ -20,6 +22,8 @@ export function domainOf(role: Role): Domain {
 
 /** A verified credential: who, of which tenant, in which roles. Made by `platform/auth` and by nobody else. */
 export interface Principal {
+  /** What was presented. */
+  readonly kind: 'api_key' | 'token' | 'gateway'
   /** What was seen, in words for error texts: `a service API key ending …9f2c`. */
   readonly seen: string
   /** Subject for audit and logs: key id, client id or user id. */
@@ -31,6 +35,16 @@ export interface Principal {
   readonly scopes?: ReadonlySet<string>
   /** Requests a minute, where the key has its own limit. */
   readonly rateLimit?: number
+  /** What the key says of itself, where it is one. */
+  readonly key?: PresentedKey
+}
+
+interface PresentedKey {
+  readonly id: string
+  readonly kind: DataRole
+  readonly last4: string
+  /** RFC 3339; null where it does not end. */
+  readonly expires_at: string | null
 }
 
 /** Who acts inside a scope. */
@@ -45,6 +59,6 @@ export function roleFor(principal: Principal, allowed: readonly Role[]): Role | 
 }
 
 /** Whether the principal has any role of the domain at all. */
-export function inDomain(principal: Principal, domain: Domain): boolean {
-  return principal.roles.some((role) => domainOf(role) === domain)
+export function inDomain(principal: Principal, domain: Domain | 'any'): boolean {
+  return domain === 'any' || principal.roles.some((role) => domainOf(role) === domain)
 }

@@ -6,6 +6,7 @@ import { deeper } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../platform/config.ts'
+import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { WireServer } from './wire/port.ts'
 import { serve } from './wire/serve.ts'
 
@@ -107,14 +108,14 @@ export function refuseForeignOrigin(config: Config, origin: string | undefined):
   }
 }
 
-/** The bearer token, if there is one. @throws Problem where there are two credentials, or it is an API key */
-export function bearerOf(request: FastifyRequest): string | undefined {
-  if ((request.raw.headersDistinct['authorization']?.length ?? 0) > 1)
-    throw new Problem('credentials_conflict')
-  const { authorization } = request.headers
-  if (authorization === undefined) return undefined
-  const [, token] = /^Bearer (\S+)$/i.exec(authorization) ?? []
-  if (token === undefined || token.startsWith('svc_'))
+/**
+ * The bearer token, if there is one. What a gateway says of its callers counts for nothing here.
+ * @throws Problem where there are two credentials, or an API key is among them
+ */
+export function bearerOf({ headers, raw, query }: FastifyRequest): string | undefined {
+  const { rawHeaders } = raw
+  const [first] = credentialsOf({ headers, rawHeaders, query: query as Record<string, unknown> })
+  if (first?.kind === 'api_key')
     throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
-  return token
+  return first?.kind === 'token' ? first.text : undefined
 }

@@ -6,6 +6,7 @@ import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import type { Parts } from './parts.ts'
@@ -38,8 +39,9 @@ export class Access {
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-  ): Promise<AdminScope | WorkspaceScope> {
+  ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
+    if (role === undefined) return CallerScope.open(principal)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
@@ -58,11 +60,13 @@ export class Access {
   }
 
   /**
-   * The role in which the principal may run the operation, within its scopes. Needs no input, so it is asked before any
-   * is read; and once more with the input, where some inputs need more.
+   * The role in which the principal may run the operation, within its scopes; undefined where any credential will do,
+   * also one without a role. Needs no input, so it is asked before any is read; and once more with the input, where some
+   * inputs need more.
    * @throws Problem 403
    */
-  permit(operation: AnyOperation, principal: Principal, input?: unknown): Role {
+  permit(operation: AnyOperation, principal: Principal, input?: unknown): Role | undefined {
+    if (operation.domain === 'any') return undefined
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) {
       const { requiredScope, alsoNeeds } = operation

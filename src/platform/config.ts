@@ -17,6 +17,13 @@ const ConfigSchema = Type.Object({
   TENON_OPERATOR_SECRET: Type.Optional(
     Type.String({ minLength: 32, description: 'Secret of the client tenon-operator; derived where absent.' }),
   ),
+  GATEWAY_SECRET: Type.Optional(
+    Type.String({
+      minLength: 32,
+      description:
+        'What a gateway sends as x-gateway-secret with the identity headers that it sets; without it nobody is believed.',
+    }),
+  ),
   TENON_WORKFLOW_BUNDLE: Type.Optional(
     Type.String({ description: 'Path of a built workflow bundle; built at start where absent.' }),
   ),

@@ -15,7 +15,15 @@ export function openLog(level: string, process: string, into?: DestinationStream
     base: { process },
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
-      paths: ['*.authorization', '*.apikey', '*["x-api-key"]', '*.password', '*.secret', '*.key'],
+      paths: [
+        '*.authorization',
+        '*.apikey',
+        '*["x-api-key"]',
+        '*["x-gateway-secret"]',
+        '*.password',
+        '*.secret',
+        '*.key',
+      ],
       censor: '[redacted]',
     },
     // Whatever wrote it, and wherever in the line it stands.

@@ -16,6 +16,7 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
+import { getMe } from './me.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
@@ -25,6 +26,7 @@ import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
+  getMe,
   createTenant,
   getTenant,
   listTenants,

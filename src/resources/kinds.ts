@@ -1,9 +1,10 @@
-/** The two kinds of operation, typed by the scope they run in; and the schema pieces that slices share. */
+/** The three kinds of operation, typed by the scope they run in; and the schema pieces that slices share. */
 
 import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
+import type { CallerScope } from '../platform/caller.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 
 /** An operation on the structure of tenants: what the caller sees is bounded by its credential alone. */
@@ -14,6 +15,10 @@ export const onStructure = <I extends TObject, O extends TSchema>(spec: Operatio
 export const inWorkspace = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
 ) => operation('workspace', spec)
+
+/** An operation that reaches nothing but its caller, whoever that is. */
+export const aboutCaller = <I extends TObject, O extends TSchema>(spec: OperationSpec<CallerScope, I, O>) =>
+  operation('caller', spec)
 
 /** Closed: a member that is not declared is a fault of the caller, not something to ignore. */
 export const Input = <P extends Type.TProperties>(properties: P) =>

@@ -135,7 +135,7 @@ describe('who sees it', () => {
 describe('other doors', () => {
   test('a tool that changes something, over REST and over the wire', async () => {
     const hosted = await aServer(room, 'notes')
-    const tool = { tool: 'notes_create', arguments: { text: 'by rest' } }
+    const tool = { tool: 'notes_create', arguments: { document: { text: 'by rest' } } }
     const headers = { 'x-request-id': 'by-rest' }
     await ok(call('POST', `${hosted.base}/call`, { as: room.operator, body: tool, headers }))
     await eventually(async () => ((await recorded('by-rest')).length === 2 ? true : undefined))
@@ -144,7 +144,7 @@ describe('other doors', () => {
       'mcp_server.call',
     ])
     const as = await tokenFor(hosted, scopesOf(hosted, 'notes_create'))
-    const params = { name: 'notes_create', arguments: { text: 'by wire' } }
+    const params = { name: 'notes_create', arguments: { document: { text: 'by wire' } } }
     expect((await rpc(hosted.path, as, 'tools/call', params)).status).toBe(200)
     await eventually(async () => {
       const entries = await ofRoom(room, '&operation=collection.create')

@@ -129,6 +129,33 @@ test('what is done through the API is heard, and what changes nothing is not', a
   expect(updated).toMatchObject({ version: 2, document: { done: true } })
 })
 
+test('of a collection with a hundred columns a change is told with every member, nulls inside values too', async () => {
+  const room = await aRoom()
+  const flat = numbers(120).map((n) => [`n${n}`, { type: 'number' }])
+  const properties = {
+    ...Object.fromEntries(flat),
+    list: { type: 'array' },
+    note: { type: ['string', 'null'] },
+  }
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection: 'wide', store: 'relational', schema: { properties } },
+  }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const heard = await hear(room.service, 'topic=collections.wide.*')
+  const document = {
+    ...Object.fromEntries(numbers(119).map((n) => [`n${n}`, n])),
+    ...{ list: [null, { a: null }], note: null, other: { b: null } },
+  }
+  const path = '/v1/collections/wide/documents'
+  const made = await call('POST', path, { as: room.service, body: document })
+  expect((await call('PUT', `${path}/${made.body.id}`, { as: room.service, body: { n7: -1 } })).status).toBe(
+    200,
+  )
+  const [created, updated] = await heardAtLeast(heard, 2)
+  expect(created?.data.data.document).toEqual(document)
+  expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
+})
+
 test('what is rolled back is never heard', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')

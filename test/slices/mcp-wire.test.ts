@@ -2,6 +2,7 @@
 
 import { SignJWT } from 'jose'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { gatewayHeaders } from '../support/gateway.ts'
 import {
   aServer,
   callTool,
@@ -45,7 +46,7 @@ const claimsFor = ({ room, id }: Hosted, more: object = {}) => ({
 
 describe('who may come in', () => {
   test('without a token: 401 that says where to get one and for what, and no error', async () => {
-    for (const as of [{}, ours.room.service]) {
+    for (const as of [{}, gatewayHeaders(ours.room)]) {
       const { status, headers, body } = await rpc(ours.path, as, 'tools/list')
       expect([status, body.code]).toEqual([401, 'credentials_missing'])
       expect(headers.get('www-authenticate')).toBe(`Bearer ${challenge(ours)}`)
@@ -74,7 +75,9 @@ describe('who may come in', () => {
     const wrong: Record<string, Caller> = {
       garbage: { authorization: 'Bearer garbage' },
       'another scheme': { authorization: 'Basic YTpi' },
-      'an API key': { authorization: `Bearer ${ours.room.service['apikey']}` },
+      'an API key': ours.room.service,
+      'an API key for a token': { authorization: `Bearer ${ours.room.service['apikey']}` },
+      'an API key beside a good token': { ...ours.room.service, ...reader },
       'a token of the REST API': ours.room.operator,
       'a token of a sibling workspace': await tokenFor(sibling, scopesOf(sibling, 'notes_list')),
       'a token of another tenant': await tokenFor(theirs, scopesOf(theirs, 'notes_list')),

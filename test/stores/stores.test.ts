@@ -19,6 +19,7 @@ import {
   type Room,
   unique,
 } from '../support/tenants.ts'
+import { documentsOf, type Query as QueryOfFormats, queries as queriesOfFormats } from './formats.ts'
 import { type Query, queries } from './model.ts'
 import { DOCUMENTS } from './odd-documents.ts'
 
@@ -60,6 +61,19 @@ const callOf =
   (store: StoreName) =>
   (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
     callAt(method, path, { as: room.service, ...options, at: platforms[store] })
+
+/** `n` of what a query finds on all its pages. */
+async function allOf(call: ReturnType<typeof callOf>, collection: string, query: string): Promise<number[]> {
+  const found: number[] = []
+  let after = ''
+  do {
+    const { status, body } = await call('GET', `${at(collection)}?${query}${after}`)
+    expect(status, `${query} ${JSON.stringify(body)}`).toBe(200)
+    found.push(...body.data.map(({ n }: { n: number }) => n))
+    after = body.page.next === null ? '' : `&page[after]=${body.page.next}`
+  } while (after !== '')
+  return found
+}
 
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: unknown }) => n).join(' ') : body.code
@@ -180,15 +194,7 @@ describe.each(STORES)('%s', (store) => {
         expect((await call('POST', at(collection), { body: fields })).status).toBe(201)
       const run = async (query: Query) => {
         if (query.elementwise && store === 'MongoDB' && mongo?.ours) return
-        const found: number[] = []
-        let after = ''
-        do {
-          const { status, body } = await call('GET', `${at(collection)}?${query.text}${after}`)
-          expect(status, `${query.text} ${JSON.stringify(body)}`).toBe(200)
-          found.push(...body.data.map(({ n }: { n: number }) => n))
-          after = body.page.next === null ? '' : `&page[after]=${body.page.next}`
-        } while (after !== '')
-        expect(found, decodeURIComponent(query.text)).toEqual(query.found)
+        expect(await allOf(call, collection, query.text), decodeURIComponent(query.text)).toEqual(query.found)
       }
       await fc.assert(fc.asyncProperty(queries, run), { numRuns: 250, seed: 20_261_121 })
     },
@@ -248,6 +254,47 @@ describe.each(STORES)('a collection declared for the document store in %s', (sto
   })
 })
 
+describe.each([
+  ['PostgreSQL', 'relational', 'enforce'],
+  ['PostgreSQL', 'relational', 'warn'],
+  ['PostgreSQL', 'document', 'enforce'],
+  ['PostgreSQL', 'document', 'off'],
+  ...(STORES.includes('MongoDB' as never)
+    ? ([
+        ['MongoDB', 'document', 'enforce'],
+        ['MongoDB', 'document', 'off'],
+      ] as const)
+    : []),
+] as const)('points in time and uuids in %s, %s, mode %s', (store, kind, mode) => {
+  const call = callOf(store)
+  const collection = unique('formats')
+  const documents = documentsOf(mode !== 'enforce')
+
+  beforeAll(async () => {
+    const properties = {
+      n: { type: 'integer' },
+      at: { type: ['string', 'null'], format: 'date-time' },
+      ref: { type: 'string', format: 'uuid' },
+    }
+    const indexed = store === 'PostgreSQL' && mode === 'enforce'
+    const body = {
+      ...{ workspace_id: room.workspaceId, collection, store: kind, schema: { properties }, mode },
+      ...(indexed && { indexes: [{ fields: ['at', 'ref'] }, { fields: ['ref'] }] }),
+    }
+    const as = await operator(platforms[store])
+    expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)
+    for (const fields of documents)
+      expect((await call('POST', at(collection), { body: fields })).status).toBe(201)
+  })
+
+  test('random queries find what a naive model finds, in its order, on pages of any size', async () => {
+    const run = async ({ text, found }: QueryOfFormats) => {
+      expect(await allOf(call, collection, text), decodeURIComponent(text)).toEqual(found(documents))
+    }
+    await fc.assert(fc.asyncProperty(queriesOfFormats, run), { numRuns: 100, seed: 20_261_121 })
+  }, 240_000)
+})
+
 describe.each(STORES)('collections in %s', (store) => {
   test('are listed, declared or not', async () => {
     const of = await aRoom(platforms[store])
@@ -305,6 +352,22 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     })
     await client.close()
     expect(names(await callOf('PostgreSQL')('GET', at(collection)))).toBe('')
+  })
+
+  test('documents of before there were canonical texts are compared by them', async () => {
+    const collection = unique('former')
+    const properties = { at: { type: 'string', format: 'date-time' } }
+    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema: { properties } }
+    await call('POST', '/v1/schemas', { as: await operator(platforms.MongoDB), body })
+    const made = await call('POST', at(collection), { body: { n: 1, at: '2026-01-01T01:00:00+01:00' } })
+    const client = new MongoClient(mongo?.url ?? '')
+    const kept = client.db('tenon').collection('documents')
+    const former = { f: '', 'k.at[date-time]': '' }
+    expect((await kept.updateOne({ id: made.body.id }, { $unset: former })).modifiedCount).toBe(1)
+    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`, { as: room.anon })
+    expect(found.body.data).toEqual([made.body])
+    expect(await kept.findOne({ id: made.body.id })).toMatchObject({ f: 2, v: 1 })
+    await client.close()
   })
 
   test('it is among the servers that /readyz asks, and so `tenon doctor`', async () => {

@@ -53,6 +53,7 @@ export async function startPlatform(
       port: await new Ports({ remembered: {}, any: true }).take('api', 0),
       masterKey,
       env: {
+        GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',

@@ -46,6 +46,8 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
     score: { type: 'integer' },
     rate: { type: 'number' },
     done: { type: 'boolean' },
+    at: { type: 'string', format: 'date-time' },
+    ref: { type: 'string', format: 'uuid' },
   }
   const indexes = [
     ...Object.keys(properties).map((name) => ({ fields: [name] })),
@@ -64,12 +66,17 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
     [schema.id],
   )
   for (const { property, column } of row?.columns ?? []) columns.set(property, column)
-  const of = ['title', 'score', 'rate', 'done'].map((name) => columns.get(name)).join()
+  // Of a point in time and a uuid the last column is the one that it is compared by; its text is written.
+  const texts = new Map((row?.columns ?? []).toReversed().map(({ property, column }) => [property, column]))
+  const of = ['title', 'score', 'rate', 'done', 'at', 'ref'].map((name) => texts.get(name)).join()
   // One of a thousand lacks each field; one of a hundred is done.
   await asSuperuser(
     `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, ${of})
      select $1, $2, gen_random_uuid(), case when n % 1000 <> 1 then 't' || n end, case when n % 1000 <> 2 then n end,
-       case when n % 1000 <> 3 then n / 7.0 end, case when n % 1000 <> 4 then n % 100 = 0 end
+       case when n % 1000 <> 3 then n / 7.0 end, case when n % 1000 <> 4 then n % 100 = 0 end,
+       case when n % 1000 <> 5 then
+         to_char(timestamp '2026-01-01' + n * interval '1 minute', 'YYYY-MM-DD"T"HH24:MI:SS+01:00') end,
+       case when n % 1000 <> 6 then upper(lpad(n::text, 8, '0') || '-0000-4000-8000-abcdefabcdef') end
      from generate_series(1, $3::int) n order by random()`,
     [tenantId, workspaceId, DOCUMENTS],
   )
@@ -127,6 +134,12 @@ const ANSWERED_BY_INDEX: [string, string][] = [
   ['title', 'like.t1999%'],
   ['done', 'eq.true'],
   ['done', 'is.null'],
+  ['at', 'eq.2026-01-01T01:00:00Z'],
+  ['at', 'in.(2026-01-01T01:00:00Z,2026-01-02T00:00:00-05:00)'],
+  ['at', 'lt.2026-01-01T00:00:00Z'],
+  ['at', 'not.lte.2026-01-14T20:00:00Z'],
+  ['at', 'is.null'],
+  ['ref', 'eq.00000077-0000-4000-8000-abcdefABCDEF'],
 ]
 const OTHERS: [string, string][] = [
   ['score', 'neq.77'],
@@ -138,6 +151,8 @@ const OTHERS: [string, string][] = [
   ['title', 'not.like.t1%'],
   ['title', 'neq.t1'],
   ['done', 'neq.true'],
+  ['at', 'neq.2026-01-01'],
+  ['at', 'like.2026-01-01*'],
 ]
 
 for (const role of ['service', 'anon'] as const) {
@@ -155,7 +170,7 @@ for (const role of ['service', 'anon'] as const) {
     expect(typesOf(nodes)).not.toContain('Seq Scan')
   })
 
-  test.each(['score', 'score.desc', 'title', 'title.desc', 'rate'])(
+  test.each(['score', 'score.desc', 'title', 'title.desc', 'rate', 'at', 'at.desc', 'ref'])(
     `${role}: pages in the order %s are read from the index, and nothing is sorted`,
     async (order) => {
       let after: string | undefined

@@ -32,6 +32,16 @@ test('tables come from declarations alone, and a declaration is of the own tenan
     '[{"column":"c1","type":"numeric"}]',
     '[{"column":"c1"}]',
     '[null]',
+    ...[
+      { format: 'date-time', of: 'c1' },
+      { format: 'date-time', of: 'tenant_id' },
+      { format: "x'); drop table tenon.tenants; --", of: 'c1' },
+      {},
+      null,
+    ].map(
+      (canonical) => `[{"property":"x","column":"c1","type":"bigint"},
+        {"property":"x","column":"c2","type":"text","canonical":${JSON.stringify(canonical).replaceAll("'", "''")}}]`,
+    ),
     JSON.stringify(Array.from({ length: 201 }, (_, n) => ({ column: `c${n + 1}`, type: 'text' }))),
   ]
   for (const columns of HOSTILE)

@@ -40,6 +40,7 @@ const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 export const ROWS: Readonly<Record<string, Row>> = {
+  'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
   'tenant.create': {
     path: () => '/v1/tenants',
     body: () => ({ name: 'X', slug: unique('x') }),

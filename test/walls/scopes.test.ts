@@ -14,9 +14,15 @@ async function filesThat(say: RegExp): Promise<string[]> {
 
 test('scopes are opened in one place', async () => {
   // An admin scope opens one more, for the documents of a declaration that changes.
-  expect(await filesThat(/(Workspace|Admin)Scope\.open\(/)).toEqual([
+  expect(await filesThat(/(Workspace|Admin|Caller)Scope\.open\(/)).toEqual([
     'platform/access.ts',
     'platform/scope.ts',
+  ])
+})
+
+test('identity headers are read in one place, which takes them away', async () => {
+  expect(await filesThat(/x-(tenant-id|workspace-id|auth-subject|pg-role|gateway-secret)'/)).toEqual([
+    'platform/identity/gateway.ts',
   ])
 })
 

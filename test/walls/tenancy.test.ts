@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/resources/index.ts'
+import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
 import {
   aStoringRoom as aRoom,
   aStoringWorkspace as aWorkspace,
@@ -25,6 +26,7 @@ let callers: {
   service: Caller
   anon: Caller
   otherService: Caller
+  otherGateway: Caller
   siblingService: Caller
 }
 
@@ -44,6 +46,7 @@ beforeAll(async () => {
     service: room.service,
     anon: room.anon,
     otherService: other.service,
+    otherGateway: gatewayHeaders(other),
     siblingService: sibling.service,
   }
 })
@@ -92,24 +95,19 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       const garbage = { authorization: 'Bearer garbage' }
       expect((await send(operation, { apikey: broken })).body.code).toBe('api_key_invalid')
       expect((await send(operation, garbage)).body.code).toBe('token_invalid')
-      const good = data
-        ? { 'x-tenant-id': ours.room.tenantId }
-        : { authorization: callers.operator['authorization'] ?? '' }
+      const good = { ...callers.operator, ...gatewayHeaders(ours.room) }
       expect((await send(operation, { ...good, apikey: broken })).status).toBe(401)
     })
 
     test('client-sent identity headers are nobody', async () => {
-      const { tenantId, workspaceId } = ours.room
-      const headers = {
-        'x-tenant-id': tenantId,
-        'x-workspace-id': workspaceId,
-        'x-auth-subject': 'me',
-        'x-pg-role': 'service',
+      for (const guess of ['', 'guess', `${gatewayHeaders(ours.room)['x-gateway-secret']}x`]) {
+        const headers = { ...identityHeaders(ours.room), 'x-gateway-secret': guess }
+        expect((await send(operation, headers)).body.code).toBe('credentials_missing')
       }
-      expect((await send(operation, headers)).status).toBe(401)
     })
 
     test('the wrong domain: 403 that names the right one', async () => {
+      if (operation.domain === 'any') return expect(operation.reach).toBe('caller')
       const { status, body } = await send(operation, data ? callers.operator : callers.service)
       expect([status, body.code, body.domain]).toEqual([403, 'privilege_domain_mismatch', operation.domain])
     })
@@ -134,6 +132,11 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
           ? callers.otherTenantAdmin
           : callers.otherWorkspaceAdmin
       await elsewhere(operation, caller)
+    })
+
+    test('another tenant, by the word of a gateway: data alone', async () => {
+      if (operation.domain !== 'structural_admin') return elsewhere(operation, callers.otherGateway)
+      expect((await send(operation, callers.otherGateway)).body.code).toBe('privilege_domain_mismatch')
     })
 
     test('another workspace of the same tenant', async () => {

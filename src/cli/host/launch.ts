@@ -68,6 +68,7 @@ export async function launch(options: Launch): Promise<Launched> {
 /** Settings of the platform that stand in our own environment, other than those that are decided here. */
 function ownSettings(): Record<string, string> {
   const names = [
+    'GATEWAY_SECRET',
     'LOG_LEVEL',
     'TENON_EGRESS_ALLOW',
     'TENON_MCP_ORIGINS',

@@ -5,8 +5,8 @@ import type { Row } from './row.ts'
 export const ACCESS = {
   credentials_conflict: {
     status: 400,
-    title: 'Two different API keys in one request',
-    help: 'Send one key, in one place.',
+    title: 'Credentials that contradict each other in one request',
+    help: 'Send one key, in one place, and each header once.',
   },
   credentials_missing: {
     status: 401,
@@ -34,6 +34,11 @@ export const ACCESS = {
     status: 401,
     title: 'The access token has expired',
     help: 'Get a new one: `npx tenon token`.',
+  },
+  gateway_identity_invalid: {
+    status: 401,
+    title: 'The gateway names nobody',
+    help: 'A gateway sends x-tenant-id, x-workspace-id, x-auth-subject and x-pg-role (anon or service), each once.',
   },
   service_key_in_query: {
     status: 401,

@@ -12,6 +12,8 @@ export interface MongoDocument {
   readonly id: string
   readonly d: object
   readonly k: Readonly<Record<string, string>>
+  /** Of which form `d` and `k` are: absent in documents of before there was a second one. */
+  readonly f?: number
   readonly v: number
   readonly created_at: Date
   readonly updated_at: Date

@@ -9,14 +9,11 @@ import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../.
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import type { Credential } from './credentials.ts'
+import { type GatewayIdentity, identityOf } from './gateway.ts'
 import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
-
-/** What was presented, after the door has settled which of several counts. */
-export type Credential =
-  | { readonly kind: 'api_key'; readonly text: string }
-  | { readonly kind: 'token'; readonly text: string }
 
 /** A key as the cache holds it: what its holder may reach, and until when. */
 export interface KeyRow {
@@ -51,7 +48,8 @@ export class Authenticator {
 
   /** @throws Problem 401 where the credential is not good, whatever else the request carries */
   authenticate(credential: Credential): Promise<Principal> {
-    return credential.kind === 'api_key' ? this.#key(credential.text) : this.#token(credential.text)
+    if (credential.kind === 'api_key') return this.#key(credential.text)
+    return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
   async #key(text: string): Promise<Principal> {
@@ -61,7 +59,9 @@ export class Authenticator {
     const seen = `a ${row.kind} API key ending …${row.last4}`
     const end = endOf(row)
     if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
+    const { id, kind, last4, expires_at } = row
     return {
+      kind: 'api_key',
       seen,
       subject: row.id,
       tenantId: row.tenant_id,
@@ -69,6 +69,7 @@ export class Authenticator {
       roles: [row.kind],
       ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
       ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
+      key: { id, kind, last4, expires_at },
     }
   }
 
@@ -97,15 +98,17 @@ export class Authenticator {
       .catch(() => {})
   }
 
-  /** A token lives longer than a state: what it names must be there, belong together and be active. */
-  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds): Promise<void> {
+  /**
+   * A token lives longer than a state: what it names must be there, belong together and be active.
+   * @throws Problem `refused` where it is not there, `tenant_suspended`
+   */
+  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
     if (tenantId === undefined) return
     const name = `${tenantId}/${workspaceId ?? ''}`
     const known = this.#bounds.get(name)
     const states = known ?? (await this.#statesOf(tenantId, workspaceId))
     if (known === undefined) this.#bounds.set(name, states)
-    if (states.includes(null))
-      throw new Problem('token_invalid', { detail: 'It names what does not exist together.' })
+    if (states.includes(null)) throw new Problem(refused, { detail: UNFOUNDED })
     if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
   }
 
@@ -127,19 +130,40 @@ export class Authenticator {
       })
     })
     const { tenantId, workspaceId } = claims
+    // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
+    if (
+      (tenantId !== undefined && !isTenantId(tenantId)) ||
+      (workspaceId !== undefined && !isWorkspaceId(workspaceId))
+    )
+      throw new Problem('token_invalid', { detail: UNFOUNDED })
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
-    await this.#refuseUnlessActive(bounds)
+    await this.#refuseUnlessActive(bounds, 'token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {
+      kind: 'token',
       seen: `a token of ${claims.sub}`,
       subject: claims.sub,
       ...bounds,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
       ...(scopes && { scopes }),
+    }
+  }
+
+  /** Data alone: the headers have no role of an admin. */
+  async #gateway(sent: GatewayIdentity): Promise<Principal> {
+    const { subject, tenantId, workspaceId, role } = identityOf(sent)
+    await this.#refuseUnlessActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
+    return {
+      kind: 'gateway',
+      seen: `the headers of a gateway for ${subject}`,
+      subject,
+      tenantId,
+      workspaceId,
+      roles: [role],
     }
   }
 }
@@ -153,6 +177,11 @@ function endOf(row: KeyRow): Exclude<InvalidKey, 'api_key_invalid'> | 'tenant_su
 }
 
 type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'
+
+const UNFOUNDED = 'It names what does not exist together.'
+
+/** What is told of a credential that names what is not there. */
+type Unfounded = 'token_invalid' | 'gateway_identity_invalid'
 
 interface Bounds {
   readonly tenantId?: TenantId

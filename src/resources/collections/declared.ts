@@ -3,9 +3,11 @@
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import { canonicalLiteral, canonicalOf, type Format } from '../schemas/canonical.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { type Filter, type Literal, pathsOf, pathText, type Test } from './grammar/filter.ts'
+import { type Filter, type Literal, type Path, pathsOf, pathText, type Test } from './grammar/filter.ts'
+import { plusHint } from './grammar/typed.ts'
 import type { Query } from './store.ts'
 
 /** The query as the store is to run it. @throws Problem where it does not fit the declaration */
@@ -14,7 +16,7 @@ export function asDeclared(query: Query, declared: Declaration | undefined): Que
   const closed = closedNames(declared)
   if (closed !== undefined) checkNames(query, closed)
   if (declared.mode === 'enforce') checkOrder(query.order, declared.scalars)
-  return { ...query, filter: typed(query.filter, declared.scalars) }
+  return { ...query, filter: typed(query.filter, declared), ...ordered(query, declared) }
 }
 
 /** @throws Problem `select_invalid` where the schema is closed and has no such field */
@@ -73,55 +75,94 @@ function checkOrder(order: Query['order'], scalars: Declaration['scalars']): voi
   })
 }
 
-/** Literals on declared scalar properties become the one of their forms that has the type. */
-function typed(filter: Filter, scalars: Declaration['scalars']): Filter {
-  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, scalars)) }
-  if (filter.kind !== 'test') return filter
-  const [name, ...below] = filter.path
-  const scalar = below.length === 0 ? scalars.get(name) : undefined
-  return scalar === undefined
-    ? filter
-    : { ...filter, test: typedTest(filter.test, scalar, pathText(filter.path)) }
+const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
+  below.length === 0 ? formats.get(name) : undefined
+
+/** Texts of a format stand in the order of what they mean, and so does where the last page ended. */
+function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'order' | 'after'> {
+  const formats = order.map(({ path }) => formatAt(path, declared))
+  const keys = order.map((key, index) => {
+    const as = formats[index]
+    return as === undefined ? key : { ...key, as }
+  })
+  if (after === undefined) return { order: keys }
+  return { order: keys, after: after.map((value, index) => placeOf(value, formats[index])) }
 }
 
-function typedTest(test: Test, scalar: Scalar, field: string): Test {
-  const typedLiteral = (literal: Literal): Literal => {
-    const form = literal.find(FORMS[scalar])
-    if (form === undefined)
-      throw mismatch(field, scalar, `got ${JSON.stringify(literal.at(-1))?.slice(0, 100)}`)
-    return [form]
-  }
+function placeOf(value: Json, format: Format | undefined): Json {
+  if (format === undefined) return value
+  return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
+}
+
+/** Literals on declared scalar properties become the one of their forms that has the type. */
+function typed(filter: Filter, declared: Declaration): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
+  if (filter.kind === 'exists') return filter
+  const format = formatAt(filter.path, declared)
+  if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
+  const { path, test } = filter
+  const scalar = path.length === 1 ? declared.scalars.get(path[0]) : undefined
+  if (scalar === undefined) return filter
+  if (test.op === 'like' || format === undefined)
+    return { ...filter, test: typedTest(test, scalar, pathText(path)) }
+  return { ...filter, test: typedTest(test, format, pathText(path)), as: format }
+}
+
+type Type = Scalar | Format
+
+function typedTest(test: Test, type: Type, field: string): Test {
+  const typedLiteral = (literal: Literal) => literalOf(literal, type, field)
   switch (test.op) {
     case 'in':
-      return { ...test, values: test.values.map(typedLiteral) as Literal[] }
+      return { ...test, values: test.values.map(typedLiteral) }
     case 'like':
-      if (scalar !== 'string') throw mismatch(field, scalar, 'like and ilike compare texts')
+      if (type !== 'string') throw mismatch(field, type, 'like and ilike compare texts')
       return test
     case 'at':
-      throw mismatch(field, scalar, 'json_path_eq looks inside objects and arrays')
+      throw mismatch(field, type, 'json_path_eq looks inside objects and arrays')
     case 'array':
     case 'object':
-      throw mismatch(field, scalar, `${test.how} compares arrays and objects`)
+      throw mismatch(field, type, `${test.how} compares arrays and objects`)
     case 'gt':
     case 'gte':
     case 'lt':
     case 'lte':
-      if (scalar === 'boolean') throw mismatch(field, scalar, 'it has no order')
+      if (type === 'boolean') throw mismatch(field, type, 'it has no order')
       return { ...test, value: typedLiteral(test.value) }
   }
 }
 
-const FORMS: Readonly<Record<Scalar, (form: Json) => boolean>> = {
-  string: (form) => typeof form === 'string',
-  integer: (form) => typeof form === 'number' && Number.isInteger(form),
-  number: (form) => typeof form === 'number',
-  boolean: (form) => typeof form === 'boolean',
+/** @throws Problem `filter_type_mismatch` where none of its forms is of the type */
+function literalOf(literal: Literal, type: Type, field: string): Literal {
+  for (const form of literal) {
+    const value = FORMS[type](form)
+    if (value !== undefined) return [value]
+  }
+  const [got] = literal.slice(-1)
+  const hint =
+    type === 'date-time' ? (plusHint(String(got)) ?? `${field}=gte.2026-01-31T12:00:00Z`) : undefined
+  throw mismatch(field, type, `got ${JSON.stringify(got)?.slice(0, 100)}`, hint)
 }
 
-function mismatch(field: string, scalar: Scalar, got: string): Problem {
-  const detail = `The field ${field} is declared as ${scalar}; ${got}.`
+const inFormat = (format: Format) => (form: Json) =>
+  typeof form === 'string' ? canonicalLiteral(format, form) : undefined
+
+/** The value of a type that a form of a literal is, if it is one. */
+const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
+  string: (form) => (typeof form === 'string' ? form : undefined),
+  integer: (form) => (Number.isInteger(form) ? form : undefined),
+  number: (form) => (typeof form === 'number' ? form : undefined),
+  boolean: (form) => (typeof form === 'boolean' ? form : undefined),
+  'date-time': inFormat('date-time'),
+  date: inFormat('date'),
+  uuid: inFormat('uuid'),
+}
+
+function mismatch(field: string, type: Type, got: string, hint?: string): Problem {
+  const detail = `The field ${field} is declared as ${type}; ${got}.`
   return new Problem('filter_type_mismatch', {
     detail,
+    ...(hint !== undefined && { hint }),
     errors: [{ in: 'query', name: field, pointer: '', detail }],
   })
 }

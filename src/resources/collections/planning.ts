@@ -2,7 +2,8 @@
 
 import { Problem } from '../../core/problem.ts'
 import type { Turns } from '../../platform/turns.ts'
-import { after } from './fields.ts'
+import { comparedAs } from '../schemas/canonical.ts'
+import { after, type Fields } from './fields.ts'
 import type { Collection } from './store.ts'
 import type { Where } from './stores.ts'
 import { type Current, type Planned, planAlone, planOn, type Wish } from './wishes.ts'
@@ -50,7 +51,7 @@ const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
 function lastOf(left: Map<string, Left>, task: Task, read: Current | undefined): Current | undefined {
   const { wish, collection } = task
   if (wish.op === 'create') return undefined
-  if (wish.op === 'upsert' && read === undefined) return newlyMade(left, collection, wish.on, wish.data)
+  if (wish.op === 'upsert' && read === undefined) return newlyMade(left, collection, wish)
   const id = 'id' in wish ? wish.id : (read?.id ?? '')
   const known = left.get(keyIn(collection, id))
   return known === undefined ? read : known.current
@@ -59,12 +60,13 @@ function lastOf(left: Map<string, Left>, task: Task, read: Current | undefined):
 function newlyMade(
   left: Map<string, Left>,
   collection: Collection,
-  on: readonly string[],
-  data: Readonly<Record<string, unknown>>,
+  { on, data }: Extract<Wish, { op: 'upsert' }>,
 ): Current | undefined {
+  const value = (fields: Fields | undefined, field: string) =>
+    comparedAs(collection.declared?.formats.get(field), fields?.[field])
   const made = [...left.values()].find(
     ({ collection: { name }, current }) =>
-      name === collection.name && on.every((field) => current?.fields[field] === data[field]),
+      name === collection.name && on.every((field) => value(current?.fields, field) === value(data, field)),
   )
   return made?.current
 }

@@ -6,8 +6,9 @@ import type { Json } from '../../core/work.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
+import { comparedAs, type Format } from '../schemas/canonical.ts'
 import type { Index } from '../schemas/indexes.ts'
-import type { Filter } from './grammar/filter.ts'
+import type { Filter, Test } from './grammar/filter.ts'
 import { alone, located, planAll, planner, type Task } from './planning.ts'
 import { refusalOf, stale } from './refusals.ts'
 import type { Collection, Outcome, Store, Stored } from './store.ts'
@@ -148,13 +149,19 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
     ([name, value]): Filter => ({
       kind: 'test',
       path: [name],
-      test: { op: 'in', values: [[value]] },
+      ...matching(value, collection.declared?.formats.get(name)),
       not: false,
     }),
   )
   const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
   const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
   return rows[0]
+}
+
+/** A text of a format is the same however it is written. */
+function matching(value: Json, format: Format | undefined): { test: Test; as?: Format } {
+  const wanted = comparedAs(format, value) as Json
+  return { test: { op: 'in', values: [[wanted]] }, ...(format !== undefined && { as: format }) }
 }
 
 /** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */

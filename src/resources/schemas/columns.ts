@@ -1,6 +1,7 @@
 /** Which declared properties have a column of their own, and of which type. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { type Format, isFormat } from './canonical.ts'
 import type { SchemaObject } from './language.ts'
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
@@ -12,9 +13,14 @@ export interface TableColumn {
   /** `c1`, `c2`, …: no text of a user is ever an identifier. */
   readonly column: string
   readonly type: ColumnType
+  /** It holds what the texts of another column are compared as, and is generated from that. */
+  readonly canonical?: { readonly format: Format; readonly of: string }
 }
 
-/** Texts of every format stay texts: a point in time with an offset must read back as it was written. */
+/**
+ * Texts of every format stay texts: a point in time with an offset must read back as it was written. Those that are
+ * compared as something else have a second column for that.
+ */
 const TYPES: Readonly<Record<Scalar, ColumnType>> = {
   string: 'text',
   integer: 'bigint',
@@ -41,6 +47,15 @@ function scalarOf(property: unknown): Scalar | undefined {
     : undefined
 }
 
+/** The declared texts that are compared as what their format says: name → format. */
+export function formatsOf(schema: SchemaObject): Map<string, Format> {
+  const formats = [...scalarsOf(schema)].flatMap(([name, scalar]) => {
+    const { format } = Object(propertiesOf(schema)[name]) as { format?: unknown }
+    return scalar === 'string' && isFormat(format) ? [[name, format] as const] : []
+  })
+  return new Map(formats)
+}
+
 /** What a table has before its columns change; nothing where it is new. */
 export interface ColumnsBefore {
   readonly columns: readonly TableColumn[]
@@ -59,18 +74,40 @@ export function columnsOf(
   indexed: readonly string[],
   before: ColumnsBefore = { columns: [], last: 0 },
 ): TableColumn[] {
-  const scalars = scalarsOf(schema)
-  const declared = store === 'relational' ? Object.keys(propertiesOf(schema)) : []
-  const names = [...new Set([...indexed, ...declared])].slice(0, LIMITS.tableColumnsMax)
-  const wanted = new Map(names.map((property) => [property, typeOf(scalars.get(property))]))
-  const kept = before.columns.filter(({ property, type }) => wanted.get(property) === type)
-  for (const { property } of kept) wanted.delete(property)
-  const added = [...wanted].map(([property, type], n) => ({
-    property,
-    column: `c${before.last + n + 1}`,
-    type,
-  }))
-  return [...kept, ...added]
+  const wanted = wantedOf(schema, indexed, store === 'relational' ? Object.keys(propertiesOf(schema)) : [])
+  const columns = before.columns.filter((column) => wanted.delete(keyOf(column)))
+  let { last } = before
+  for (const { property, type, format } of wanted.values()) {
+    last += 1
+    const of = columns.find((column) => column.property === property)?.column ?? ''
+    columns.push({ property, column: `c${last}`, type, ...(format && { canonical: { format, of } }) })
+  }
+  return columns
 }
+
+interface Wanted extends Pick<TableColumn, 'property' | 'type'> {
+  readonly format?: Format
+}
+
+/** As many as a table takes, by what makes one another column; texts before what is generated from them. */
+function wantedOf(
+  schema: SchemaObject,
+  indexed: readonly string[],
+  declared: readonly string[],
+): Map<string, Wanted> {
+  const [scalars, formats] = [scalarsOf(schema), formatsOf(schema)]
+  const both = (names: readonly string[]): Wanted[] => [
+    ...names.map((property) => ({ property, type: typeOf(scalars.get(property)) })),
+    ...names.flatMap((property) => {
+      const format = formats.get(property)
+      return format === undefined ? [] : [{ property, type: 'text', format } as const]
+    }),
+  ]
+  const wanted = [...both([...new Set(indexed)]), ...both(declared.filter((name) => !indexed.includes(name)))]
+  return new Map(wanted.slice(0, LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
+}
+
+const keyOf = ({ property, type, format, canonical }: Wanted & Pick<TableColumn, 'canonical'>) =>
+  JSON.stringify([property, type, format ?? canonical?.format])
 
 const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined ? 'jsonb' : TYPES[scalar])

@@ -2,7 +2,8 @@
 
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { type Scalar, scalarsOf, type TableColumn } from './columns.ts'
+import type { Format } from './canonical.ts'
+import { formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
 import { type Defaults, defaultsOf } from './defaults.ts'
 import type { Index } from './indexes.ts'
 import type { SchemaObject } from './language.ts'
@@ -21,6 +22,8 @@ export interface Declaration {
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
+  /** Those of them that are texts and compared as what their format says. */
+  readonly formats: ReadonlyMap<string, Format>
   /** What a document gets where it says nothing: `withDefaults`. */
   readonly defaults: Defaults
 }
@@ -50,6 +53,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
     anon: { ...ANON, ...access.anon },
     schema: prepare(schema),
     scalars: scalarsOf(schema),
+    formats: formatsOf(schema),
     defaults: defaultsOf(schema),
   }
 }

@@ -136,8 +136,9 @@ export function indexesOf(
   })
 }
 
+/** The one that the field is compared by. */
 function columnOf(field: string, columns: readonly TableColumn[]): string {
-  const column = columns.find(({ property }) => property === field)
+  const column = columns.findLast(({ property }) => property === field)
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
 }

@@ -1,6 +1,7 @@
 /** What a query asks for, as a tree: every grammar is parsed to it, every store compiles it. */
 
 import type { Json } from '../../../core/work.ts'
+import type { Format } from '../../schemas/canonical.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]
@@ -42,10 +43,19 @@ export type Members = { readonly [name: string]: Json }
 
 export type Filter =
   | { readonly kind: 'all' | 'any'; readonly of: readonly Filter[] }
-  /** `not`: the value is there, is not null, and fails the test. Without it, null and missing fail as well. */
-  | { readonly kind: 'test'; readonly path: Path; readonly test: Test; readonly not: boolean }
-  /** Null or missing; with `not`, neither. */
-  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean }
+  /**
+   * `not`: the value is there, is not null, and fails the test. Without it, null and missing fail as well. `as`: not the
+   * value is tested but the canonical text of it, which what is not of the format has none of; so are the literals.
+   */
+  | {
+      readonly kind: 'test'
+      readonly path: Path
+      readonly test: Test
+      readonly not: boolean
+      readonly as?: Format
+    }
+  /** Null or missing; with `not`, neither. `as`: the canonical text may be asked where each value has one. */
+  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
   /** There, be it null; with `not`, missing. */
   | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
 
@@ -53,6 +63,8 @@ export interface OrderKey {
   readonly path: Path
   readonly descending: boolean
   readonly nullsFirst: boolean
+  /** By the canonical text; what has none stands with the nulls. */
+  readonly as?: Format
 }
 
 /** A path as it is written in a query. */

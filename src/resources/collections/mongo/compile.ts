@@ -2,6 +2,7 @@
 
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../platform/documents/mongo.ts'
+import type { Format } from '../../schemas/canonical.ts'
 import {
   type Comparison,
   type Filter,
@@ -54,7 +55,7 @@ export function compileFilter(filter: Filter): MongoFilter {
       return filter.not ? noneOf(there) : there
     }
     case 'test': {
-      const test = compileTest(filter.path, filter.test)
+      const test = compileTest(filter.path, filter.test, filter.as)
       return filter.not ? allOf([present(filter.path), noneOf(test)]) : test
     }
   }
@@ -77,7 +78,7 @@ function exists(path: Path): MongoFilter {
 /** A test of a value of its own, not of what is inside it. */
 type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
 
-function compileTest(path: Path, test: Test): MongoFilter {
+function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return ofOurs(ours, path, test)
   const somewhere = (holds: (at: string) => MongoFilter) => someOf(placesOf(path).map(holds))
@@ -85,8 +86,8 @@ function compileTest(path: Path, test: Test): MongoFilter {
   if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
   if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
   const plain: Plain = test.op === 'object' ? { op: 'in', values: partsOf(test.members) } : test
-  if (path.some(isIndex)) return somewhere((at) => ({ [at]: inPlace(plain, path) }))
-  return { [`k.${keyName(path)}`]: onKey(plain, path) }
+  if (as === undefined && path.some(isIndex)) return somewhere((at) => ({ [at]: inPlace(plain, path) }))
+  return { [`k.${keyName(path, as)}`]: onKey(plain, path) }
 }
 
 /** Whole numbers may each be a member or an index, so a path may lead to several places. */
@@ -162,7 +163,7 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
   const set: Record<string, unknown> = {}
   const sort: Record<string, 1 | -1> = {}
   for (const [index, key] of order.entries()) {
-    const at = fieldOf(key.path)
+    const at = fieldOf(key)
     if (oursAt(key.path) === undefined && key.nullsFirst === key.descending) {
       // The type of a key is `missing` or `string`, in this order.
       set[`n${index}`] = { $type: `$${at}` }
@@ -174,14 +175,14 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
   return { filter: allOf([compileFilter(filter), behind]), set, sort, limit }
 }
 
-const fieldOf = (path: Path): string => oursAt(path)?.name ?? `k.${keyName(path)}`
+const fieldOf = ({ path, as }: OrderKey): string => oursAt(path)?.name ?? `k.${keyName(path, as)}`
 
 /** Behind in the first key, or equal in it and behind in the second, and so on. */
 function compileAfter(order: readonly OrderKey[], after: readonly Json[]): MongoFilter {
   const [key, ...rest] = order
   const [value = null, ...values] = after
   if (key === undefined) return NOTHING
-  const at = fieldOf(key.path)
+  const at = fieldOf(key)
   const bound = boundOf(key.path, value)
   const tied = bound === undefined ? { [at]: { $exists: false } } : { [at]: { $eq: bound } }
   const ahead = behind(at, key, bound)

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
+import { canonicalOf, FORMATS, type Format } from '../../schemas/canonical.ts'
 import type { Fields } from '../fields.ts'
 import { isIndex } from '../grammar/filter.ts'
 
@@ -52,8 +53,12 @@ function givenValue(value: unknown): unknown {
   )
 }
 
-/** The name of a path among the keys. */
-export const keyName = (path: readonly string[]): string => path.map(storedName).join('/')
+/** 2: texts have keys of their canonical texts. */
+export const FORM = 2
+
+/** The name of a path among the keys, or of the canonical text of what is there. No name that is stored has a bracket. */
+export const keyName = (path: readonly string[], as?: Format): string =>
+  path.map(storedName).join('/') + (as === undefined ? '' : `[${as}]`)
 
 /** Between the first keys of a type and those of the next. */
 export const TYPES = { string: '1', number: '2', boolean: '3', array: '4', object: '5' } as const
@@ -89,13 +94,15 @@ function canonical(value: Json): string {
 
 /**
  * The key of each value that a path of member names leads to; null has none. What no query can name has none
- * either, so their number is bounded by the names in the document.
+ * either, so their number is bounded by the names in the document. Texts at the top, which may be declared as something
+ * else one day, have their canonical texts beside them.
  */
 export function keysOf(fields: Fields): Record<string, string> {
   const keys: [string, string][] = []
   const visit = (value: unknown, path: readonly string[]): void => {
     if (value === null || value === undefined) return
     if (path.length > 0) keys.push([keyName(path), keyOf(value as Exclude<Json, null>)])
+    if (path.length === 1 && typeof value === 'string') keys.push(...canonicalKeys(path, value))
     if (typeof value !== 'object' || Array.isArray(value) || path.length >= LIMITS.pathDepthMax) return
     for (const [name, member] of Object.entries(value)) {
       if (name !== '' && Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax) visit(member, [...path, name])
@@ -104,3 +111,9 @@ export function keysOf(fields: Fields): Record<string, string> {
   visit(fields, [])
   return Object.fromEntries(keys)
 }
+
+const canonicalKeys = (path: readonly string[], text: string): [string, string][] =>
+  FORMATS.flatMap((format): [string, string][] => {
+    const canonical = canonicalOf(format, text)
+    return canonical === undefined ? [] : [[keyName(path, format), keyOf(canonical)]]
+  })

@@ -3,10 +3,11 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentsHandle, MongoDocument } from '../../../platform/documents/mongo.ts'
+import type { Declaration } from '../../schemas/declarations.ts'
 import { after, type Fields } from '../fields.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
-import { fromStored, keysOf, toStored } from './form.ts'
+import { FORM, fromStored, keysOf, toStored } from './form.ts'
 
 /** Writers of one document at once, of which one gets through at each turn. */
 const TURNS_MAX = 50
@@ -23,7 +24,8 @@ export function mongoStore(documents: DocumentsHandle): Store {
         }),
       ),
 
-    list: async (_scope, { name }, query) => {
+    list: async (_scope, { name, declared }, query) => {
+      if (declared !== undefined && declared.formats.size > 0) await broughtAlong(documents, name, declared)
       const counting =
         query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
       const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
@@ -103,7 +105,7 @@ function toDocument(
   created_at: Date,
   updated_at: Date,
 ): MongoDocument {
-  return { id, d: toStored(fields), k: keysOf(fields), v, created_at, updated_at }
+  return { id, d: toStored(fields), k: keysOf(fields), f: FORM, v, created_at, updated_at }
 }
 
 const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
@@ -115,5 +117,29 @@ function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
     version: v,
     created_at: created_at.toISOString(),
     updated_at: updated_at.toISOString(),
+  }
+}
+
+const DONE = new WeakMap<Declaration, Promise<void>>()
+
+/** Before canonical texts are asked for, documents of the former form get theirs; again with each look at the declaration. */
+function broughtAlong(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
+  const known = DONE.get(declared)
+  if (known !== undefined) return known
+  const done = bringAlong(documents, name)
+  DONE.set(declared, done)
+  done.catch(() => DONE.delete(declared))
+  return done
+}
+
+/** Of one that is changed meanwhile, the writer has made the new form. */
+async function bringAlong(documents: DocumentsHandle, name: string): Promise<void> {
+  const filter = { f: { $exists: false } }
+  const limit = LIMITS.examinedAtOnce
+  for (let more = true; more; ) {
+    const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
+    for (const { id, d, v, created_at, updated_at } of found)
+      await documents.writable.replace(name, v, toDocument(id, fromStored(d), v, created_at, updated_at))
+    more = found.length === limit
   }
 }

@@ -2,6 +2,7 @@
 
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import type { Format } from '../../schemas/canonical.ts'
 import type { Comparison, Filter, Literal, OrderKey, Path, Pattern, Test } from '../grammar/filter.ts'
 import { behindPrefix, prefixOf } from '../grammar/pattern.ts'
 import { mismatch, type Scalar, type ScalarType, toType } from '../grammar/typed.ts'
@@ -18,8 +19,13 @@ export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
   readonly orIn?: Sql
+  /** Where the value itself stands, if here is what it is compared as, which not every value has. */
+  readonly written?: Column
+  /** It is made of each row anew, so that no index is in its order; as everything of type jsonb is. */
+  readonly computed?: boolean
 }
-export type Columns = (path: Path) => Column
+/** @param as the format of which the canonical text is meant, and not the value */
+export type Columns = (path: Path, as?: Format) => Column
 
 /**
  * The filter as a condition.
@@ -32,7 +38,7 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     case 'any':
       return joined(filter.of, columns, sql` or `, sql`false`)
     case 'null': {
-      const value = orNull(columns(filter.path))
+      const value = orNull(writtenAt(columns(filter.path, filter.as)))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
     case 'exists': {
@@ -40,19 +46,21 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       return filter.not ? sql`not ${there}` : there
     }
     case 'test': {
-      const column = columns(filter.path)
+      const column = columns(filter.path, filter.as)
       const test = compileTest(column, filter.test, filter.path)
       if (!filter.not) return test
       const opposite = oppositeOf(column, filter.test)
       if (opposite !== undefined) return compileTest(column, opposite, filter.path)
-      return sql`(${orNull(column)} is not null and (${test}) is not true)`
+      return sql`(${orNull(writtenAt(column))} is not null and (${test}) is not true)`
     }
   }
 }
 
+const writtenAt = (column: Column): Column => column.written ?? column
+
 /** Of a typed value that is there, one of the two is true, and it has an index. */
-function oppositeOf({ type }: Column, test: Test): Test | undefined {
-  return type !== 'jsonb' && 'value' in test && test.op !== 'at'
+function oppositeOf({ type, written }: Column, test: Test): Test | undefined {
+  return type !== 'jsonb' && written === undefined && 'value' in test && test.op !== 'at'
     ? { ...test, op: OPPOSITES[test.op] }
     : undefined
 }
@@ -150,9 +158,9 @@ function likePart(part: Pattern[number]): string {
 
 /** `order by` of all keys; nulls where the key says. */
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
-  const keys = order.map(({ path, descending, nullsFirst }) => {
+  const keys = order.map(({ path, as, descending, nullsFirst }) => {
     const direction = descending ? sql`desc` : sql`asc`
-    return sql`${orNull(columns(path))} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+    return sql`${orNull(columns(path, as))} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
@@ -165,7 +173,7 @@ export function compileAfter(order: readonly OrderKey[], after: readonly Json[],
   const [key, ...rest] = order
   const [value = null, ...values] = after
   if (key === undefined) return []
-  const column = columns(key.path)
+  const column = columns(key.path, key.as)
   const missing = value === null || key.nullsFirst ? [] : [sql`${orNull(column)} is null`]
   const pair = pairBehind(order, after, columns)
   if (pair !== undefined) return [pair, ...missing]
@@ -180,7 +188,7 @@ function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns:
   const [key, id, ...more] = order
   const [value = null, last = null] = after
   if (key === undefined || id === undefined || more.length > 0 || value === null) return undefined
-  const [column, idColumn] = [columns(key.path), columns(id.path)]
+  const [column, idColumn] = [columns(key.path, key.as), columns(id.path)]
   if (idColumn.type !== 'uuid' || key.descending !== id.descending) return undefined
   const sign = key.descending ? sql`<` : sql`>`
   const bound = sql`(${bind(column, value, key.path)}, ${bind(idColumn, last, id.path)})`

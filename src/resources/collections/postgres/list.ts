@@ -1,10 +1,10 @@
 /** Rows of one page, and how many there are in all where that is asked: one round trip for both. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import { commas, type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Query } from '../store.ts'
-import { compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import type { Table } from './table.ts'
 
 /** @param alone whether the table holds this collection and no other */
@@ -32,24 +32,28 @@ export async function listRows<Row>(
  * Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged.
  */
 function pageStatement(
-  { name, row, columns, resolve }: Table,
+  { name, row, columns, compared, resolve }: Table,
   where: Sql,
   { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
 ): Sql {
   const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
-  const range = (condition: Sql) => sql`select ${row} from ${name} where ${where} and ${condition} ${end}`
+  const range = (condition: Sql, shown = row) =>
+    sql`select ${shown} from ${name} where ${where} and ${condition} ${end}`
   const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
   const [first = sql`false`, ...others] = ranges
   if (others.length === 0) return range(first)
   // Where keys have no column there is no such index, and outside the table not even the key.
-  if (columns.length === 0 || order.some(({ path }) => resolve(path).type === 'jsonb'))
+  if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
     return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
+  const shown = commas([row, ...compared])
   const all = others.reduce(
-    (union, other) => sql`${union} union all (${range(other)})`,
-    sql`(${range(first)})`,
+    (union, other) => sql`${union} union all (${range(other, shown)})`,
+    sql`(${range(first, shown)})`,
   )
   return sql`select * from (${all}) as found ${end}`
 }
+
+const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true
 
 /** @param most where there are more, one more than that is counted and no further */
 function counted(name: Sql, where: Sql, most?: number): Sql {

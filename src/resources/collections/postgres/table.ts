@@ -1,6 +1,7 @@
 /** What a collection's table looks like: declared ones have their own, the others share one. */
 
 import { commas, Sql, sql } from '../../../platform/pg/sql.ts'
+import type { Format } from '../../schemas/canonical.ts'
 import type { TableColumn as DeclaredColumn } from '../../schemas/columns.ts'
 import type { Declaration } from '../../schemas/declarations.ts'
 import type { Path } from '../grammar/filter.ts'
@@ -24,6 +25,8 @@ export interface Table {
   /** Columns that a new row gets besides its fields, and their values. */
   readonly stamp: { readonly names: Sql; readonly values: Sql }
   readonly columns: readonly TableColumn[]
+  /** Columns that are generated from those, to compare by. No row is read with them. */
+  readonly compared: readonly Sql[]
   /** The jsonb column of the fields that have no column. */
   readonly rest: Sql
   /** What a row is read as. */
@@ -64,14 +67,17 @@ function undeclared(name: string): Table {
 
 const SHARED = {
   columns: [],
+  compared: [],
   rest: sql`data`,
   row: sql`id, data as extra, version, created_at, updated_at`,
   document: sql`extra`,
-  resolve: resolver([], sql`data`, true),
+  resolve: resolver([], [], sql`data`, true),
 }
 
 function ofDeclaration(declared: Declaration): Table {
-  const columns = declared.columns.map((column) => ({ ...column, sql: Sql.identifier(column.column) }))
+  const all = declared.columns.map((column) => ({ ...column, sql: Sql.identifier(column.column) }))
+  const columns = all.filter(({ canonical }) => canonical === undefined)
+  const compared = all.filter(({ canonical }) => canonical !== undefined)
   const rest = sql`extra`
   return {
     name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
@@ -79,38 +85,49 @@ function ofDeclaration(declared: Declaration): Table {
     key: sql`id`,
     stamp: NO_STAMP,
     columns,
+    compared: compared.map((column) => column.sql),
     rest,
     row: commas([
       sql`id`,
       ...columns.map((column) => column.sql),
       sql`extra, version, created_at, updated_at`,
     ]),
-    document: columns.reduce((all, { sql: column, property }) => {
-      const member = sql`jsonb_build_object(${property}::text, ${column})`
-      return sql`${all} || case when ${column} is null then '{}' else ${member} end`
-    }, sql`extra`),
-    resolve: resolver(columns, rest, declared.mode === 'enforce'),
+    document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
+    resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
   }
+}
+
+/** PostgreSQL takes a hundred arguments. */
+const MEMBERS_AT_ONCE = 50
+
+/** The columns as jsonb, without those that are null. What is null inside a value stays, so a column of jsonb goes alone. */
+function membersOf(columns: readonly TableColumn[]): Sql[] {
+  const members = ({ property, sql: column }: TableColumn) => sql`${property}::text, ${column}`
+  const flat = columns.filter(({ type }) => type !== 'jsonb')
+  const pieces: Sql[] = []
+  for (let at = 0; at < flat.length; at += MEMBERS_AT_ONCE) {
+    const some = commas(flat.slice(at, at + MEMBERS_AT_ONCE).map(members))
+    pieces.push(sql`jsonb_strip_nulls(jsonb_build_object(${some}))`)
+  }
+  for (const column of columns.filter(({ type }) => type === 'jsonb'))
+    pieces.push(
+      sql`case when ${column.sql} is null then '{}' else jsonb_build_object(${members(column)}) end`,
+    )
+  return pieces
 }
 
 /**
  * Where a path's value stands. Without enforcement a value may be of another type than its column: then it is among
  * the rest, so both are asked, at the price of the column's index.
  */
-function resolver(columns: readonly TableColumn[], rest: Sql, enforced: boolean): Columns {
-  const declared = new Map<string, Column>(
-    columns.map(({ property, sql: column, type }) => {
-      const other = within(rest, [property])
-      const typed = enforced && type !== 'jsonb'
-      return [
-        property,
-        typed
-          ? { sql: column, type, orIn: other }
-          : { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' },
-      ]
-    }),
-  )
-  return (path: Path) => {
+function resolver(
+  columns: readonly TableColumn[],
+  compared: readonly TableColumn[],
+  rest: Sql,
+  enforced: boolean,
+): Columns {
+  const declared = new Map(columns.map((column) => [column.property, declaredAt(column, rest, enforced)]))
+  const written = (path: Path): Column => {
     const [name, ...below] = path
     const ours = below.length === 0 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
     if (ours !== undefined) return ours
@@ -119,6 +136,34 @@ function resolver(columns: readonly TableColumn[], rest: Sql, enforced: boolean)
     return below.length === 0 || column.type !== 'jsonb'
       ? typedOrBelow(column, rest, path)
       : { sql: within(column.sql, below), type: 'jsonb' }
+  }
+  return (path, as) => {
+    if (as === undefined) return written(path)
+    const column = compared.find(
+      ({ property, canonical }) => property === path[0] && canonical?.format === as,
+    )
+    if (column === undefined) return canonically(written(path), as)
+    // Where it is enforced, every text is of the format.
+    return { sql: column.sql, type: 'text', ...(!enforced && { written: written(path) }) }
+  }
+}
+
+function declaredAt({ property, sql: column, type }: TableColumn, rest: Sql, enforced: boolean): Column {
+  const other = within(rest, [property])
+  if (enforced && type !== 'jsonb') return { sql: column, type, orIn: other }
+  return { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' }
+}
+
+/** Where there is no column to compare by, as with fields of the document store that have no index. */
+function canonically(written: Column, format: Format): Column {
+  const { sql: value, type } = written
+  const text =
+    type === 'text' ? value : sql`case jsonb_typeof(${value}) when 'string' then ${value} #>> '{}' end`
+  return {
+    sql: sql`(tenon.canonical(${format}, ${text}) collate "C")`,
+    type: 'text',
+    computed: true,
+    written,
   }
 }
 

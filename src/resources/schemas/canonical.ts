@@ -1,0 +1,73 @@
+/** Texts with a format, as they are compared: one text for each value, however it was written, in code-point order. */
+
+/** Formats whose values are more than their text. */
+export const FORMATS = ['date-time', 'date', 'uuid'] as const
+export type Format = (typeof FORMATS)[number]
+
+export const isFormat = (name: unknown): name is Format =>
+  typeof name === 'string' && Object.hasOwn(CANONICAL, name)
+
+/**
+ * The canonical text of a value: of two texts of one format it is the same where they mean the same, and by code point
+ * it comes first where the value does. `tenon.canonical` (migration 0019) says the same of what is in a table.
+ * @param text any text; all that JSON Schema's format takes has a canonical one
+ * @returns undefined where the text is not of the format
+ */
+export const canonicalOf = (format: Format, text: string): string | undefined => CANONICAL[format](text)
+
+/** The same of a literal in a query, where a point in time may be shorter: `2026-01-01` is its midnight in UTC. */
+export function canonicalLiteral(format: Format, text: string): string | undefined {
+  return canonicalOf(format, format === 'date-time' ? (completed(text) ?? text) : text)
+}
+
+/** What a member of a document is compared as; itself where its property has no format, or it is not of it. */
+export function comparedAs(format: Format | undefined, value: unknown): unknown {
+  if (format === undefined || typeof value !== 'string') return value
+  return canonicalOf(format, value) ?? value
+}
+
+const SHORT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i
+
+/** A date, or a date and a time, as RFC 3339 has it: of what is not said, midnight and UTC. */
+export function completed(text: string): string | undefined {
+  const [, date, minute = '00:00', second = ':00', offset = 'Z'] = SHORT.exec(text) ?? []
+  return date === undefined ? undefined : `${date}T${minute}${second}${offset}`
+}
+
+const CANONICAL: Readonly<Record<Format, (text: string) => string | undefined>> = {
+  'date-time': instant,
+  date: (text) => (dayOf(text) === undefined ? undefined : text),
+  uuid: (text) =>
+    /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : undefined,
+}
+
+const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
+
+/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and no year is special to anybody. */
+function dayOf(text: string): number | undefined {
+  const [year = 0, month = 0, day = 0] = DATE.exec(text)?.slice(1).map(Number) ?? []
+  const time = Date.UTC(year + 400, month - 1, day)
+  const exists = month >= 1 && month <= 12 && day >= 1 && new Date(time).getUTCMonth() === month - 1
+  return exists ? (time - Date.UTC(400, 0, 1)) / 86_400_000 : undefined
+}
+
+/** RFC 3339 §5.6; behind it, names of zones and the like (RFC 9557) change nothing. */
+const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))(?:\[.*\])?$/is
+
+/**
+ * Minutes in UTC since the last day before the year 0, ten digits; seconds, two; and the fraction without zeros at its
+ * end. Offsets are whole minutes, so a leap second (60) stays between those it was between.
+ */
+function instant(text: string): string | undefined {
+  const [, date = '', hour, minute, second = '', fraction = '', sign, ...offset] = INSTANT.exec(text) ?? []
+  const day = dayOf(date)
+  const [hours, minutes] = [Number(hour), Number(minute)]
+  const [offsetHours, offsetMinutes] = offset.map((digits) => Number(digits ?? 0)) as [number, number]
+  if (day === undefined || hours > 23 || minutes > 59 || Number(second) > 60) return undefined
+  if (offsetHours > 23 || offsetMinutes > 59) return undefined
+  const ahead = (offsetHours * 60 + offsetMinutes) * (sign === '-' ? -1 : 1)
+  const at = (day + 1) * 1_440 + hours * 60 + minutes - ahead
+  if (second === '60' && at % 1_440 !== 1_439) return undefined
+  const rest = fraction.replace(/0+$/, '')
+  return `${String(at).padStart(10, '0')}${second}${rest === '' ? '' : `.${rest}`}`
+}
