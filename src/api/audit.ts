@@ -26,6 +26,8 @@ declare module 'fastify' {
 export interface Trace {
   /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
   place: Place
+  /** Whether the place is that of the scope itself, and not only what ids say. */
+  readonly sure: boolean
   /** Who it is, where no principal says so. */
   readonly actor?: AuditActor
   before: string | null
@@ -45,8 +47,9 @@ export async function beginTrace(
   if (operation.reads) return undefined
   if (!isHurried(operation)) audit.refuseUnlessReady()
   const state = await stateOf(operation, scope, input)
-  const place = scope instanceof WorkspaceScope ? scope.ref : { ...idsIn(input), ...idsIn(state) }
-  return { place, before: digestOf(state), after: null }
+  const sure = scope instanceof WorkspaceScope
+  const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
+  return { place, sure, before: digestOf(state), after: null }
 }
 
 /** Completes it with what the operation gave. */
@@ -60,7 +63,7 @@ export async function endTrace(
   const reader = READERS.get(operation)
   const own = reader === undefined || reader.output === operation.output
   trace.after = digestOf(own ? output : await stateOf(operation, scope, input))
-  if (!(scope instanceof WorkspaceScope)) trace.place = { ...trace.place, ...idsIn(output) }
+  if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
 }
 
 /** The resource that the operation is about, as its own GET shows it; undefined where it has none, or is not there. */
@@ -121,18 +124,19 @@ export function leaveEntry(
   if ((operation.reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
   const deed = deedOf(operation, request, reply, denied)
   const { principal, trace } = request
-  if (status < 400 && principal?.tenantId === undefined && trace !== undefined && !isHurried(operation))
-    return inItsChain(audit, deed, trace)
+  // What an operator does to a tenant is in the tenant's own chain.
+  if (principal !== undefined && principal.tenantId === undefined && trace !== undefined && !trace.sure)
+    return audit.placeOf(trace.place).then((place) => leave(audit, operation, { ...deed, place }))
+  return leave(audit, operation, deed)
+}
+
+function leave(audit: Audit, operation: Audited, deed: Deed): Promise<void> | undefined {
+  const { outcome, status } = deed
   if (status === 429) audit.counted(deed)
-  else if (status >= 400) audit.refused(deed)
+  else if (outcome !== 'done') audit.refused(deed)
   else if (isHurried(operation)) audit.note(deed)
   else return audit.write(deed)
   return undefined
-}
-
-/** What an operator does to a tenant is in the tenant's own chain. */
-async function inItsChain(audit: Audit, deed: Deed, { place }: Trace): Promise<void> {
-  return audit.write({ ...deed, place: await audit.placeOf(place) })
 }
 
 function deedOf(operation: Audited, request: FastifyRequest, reply: FastifyReply, denied: boolean): Deed {
@@ -158,7 +162,7 @@ function deedOf(operation: Audited, request: FastifyRequest, reply: FastifyReply
 function placeOf(principal: Principal | undefined, trace: Trace | undefined): Place {
   if (principal === undefined) return trace?.place ?? {}
   const { tenantId, workspaceId } = principal
-  if (tenantId === undefined) return {}
+  if (tenantId === undefined) return trace?.sure ? trace.place : {}
   return { tenantId, workspaceId: workspaceId ?? trace?.place.workspaceId }
 }
 

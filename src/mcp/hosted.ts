@@ -53,7 +53,7 @@ class HostedDoor {
     const params = request.params as { ws: string; server: string }
     const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
-    const unseen = { place: server.ref, before: null, after: null }
+    const unseen = { place: server.ref, sure: true, before: null, after: null }
     request.trace = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)

@@ -3,21 +3,24 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { canonical } from '../../src/core/canonical.ts'
-import { anOwnApp, type Entry, entriesOf, type Own, ofRoom, recorded, verified } from '../support/audit.ts'
+import { type Entry, entriesOf, ofRoom, recorded, verified } from '../support/audit.ts'
 import { aServer, ok, rpc, scopesOf, tokenFor } from '../support/mcp.ts'
 import { aRoom, aWorkspace, type Caller, call, eventually, type Room, tokenOf } from '../support/tenants.ts'
+import { type CountedNode, countedNode } from '../support/wire.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-let own: Own
+let own: CountedNode
+let url: string
 let room: Room
 let admin: Caller
 beforeAll(async () => {
-  own = await anOwnApp()
+  own = await countedNode()
+  url = await own.app.listen({ port: 0, host: '127.0.0.1' })
   room = await aRoom()
   admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
 })
-afterAll(() => own.close())
+afterAll(() => own?.close())
 
 const aKey = (more: object = {}, headers: Record<string, string> = {}) => {
   const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x', ...more }
@@ -192,11 +195,7 @@ describe('the chain', () => {
     const { workspaceId, operator, service } = await aRoom()
     const body = { workspace_id: workspaceId, kind: 'anon', name: 'x' }
     const writes = Array.from({ length: 100 }, async (_none, n) => {
-      const here = call('POST', '/v1/api-keys', {
-        as: operator,
-        body,
-        at: { ...inject('tenon'), url: own.url },
-      })
+      const here = call('POST', '/v1/api-keys', { as: operator, body, at: { ...inject('tenon'), url } })
       const there = call('POST', `/v1/collections/c/documents`, { as: service, body: { n } })
       return [(await here).status, (await there).status]
     })

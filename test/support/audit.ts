@@ -1,11 +1,6 @@
-/** Entries of the audit log, and an API in the test's own process whose log entries can be waited for. */
+/** Entries of the audit log, as readers and superusers see them. */
 
-import { expect, inject } from 'vitest'
-import { buildApp } from '../../src/api/app.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
-import { openLog } from '../../src/platform/log.ts'
-import { openPlatform, type Platform } from '../../src/platform/platform.ts'
+import { expect } from 'vitest'
 import { asSuperuser, type Caller, call, type Room } from './tenants.ts'
 
 export interface Entry {
@@ -41,30 +36,4 @@ export async function recorded(like: string): Promise<Entry[]> {
     [like],
   )
   return rows.map(({ entry }) => entry)
-}
-
-export interface Own {
-  readonly url: string
-  readonly platform: Platform
-  /** Every line that was logged. */
-  readonly lines: string[]
-  close(): Promise<void>
-}
-
-export async function anOwnApp(env: Record<string, string> = {}): Promise<Own> {
-  const lines: string[] = []
-  const config = parseConfig({ ...inject('tenon').env, ...env })
-  const log = openLog('info', 'test', { write: (line: string) => void lines.push(line) })
-  const { platform, parts } = openPlatform(config, log)
-  const app = await buildApp(platform, openDoorkeeper(config, parts))
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  return {
-    url,
-    platform,
-    lines,
-    close: async () => {
-      await app.close()
-      await platform.close()
-    },
-  }
 }

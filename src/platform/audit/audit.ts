@@ -146,18 +146,23 @@ export class Audit {
     const rest = { status: null, code: null, before: null, after: null, requestId: null, target: '' }
     for (const [chain, count] of lost) {
       const place = chain === PLATFORM_CHAIN ? {} : { tenantId: chain }
-      this.#keep({ ...rest, place, actor, operation: LOST, outcome: 'failed', count })
+      this.note({ ...rest, place, actor, operation: LOST, outcome: 'failed', count })
     }
   }
 
   /** The tenant that an operator's deed belongs to, of the ids that it names; no place where there is none. */
   async placeOf({ tenantId, workspaceId }: Place): Promise<Place> {
     if (tenantId === undefined && workspaceId === undefined) return {}
-    const found = await this.#system.row<{ tenant_id: string; workspace_id: string | null }>(sql`
-      select id as tenant_id, null as workspace_id from tenants
-      where id = ${tenantId ?? null} and ${workspaceId ?? null}::text is null
-      union all select tenant_id, id from workspaces
-      where id = ${workspaceId ?? null} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
+    const found = await this.#system
+      .row<{ tenant_id: string; workspace_id: string | null }>(sql`
+        select id as tenant_id, null as workspace_id from tenants
+        where id = ${tenantId ?? null} and ${workspaceId ?? null}::text is null
+        union all select tenant_id, id from workspaces
+        where id = ${workspaceId ?? null} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
+      .catch((error: unknown) => {
+        this.#log.error({ err: error }, "an operator's audit entry is in no tenant's chain")
+        return undefined
+      })
     if (found === undefined) return {}
     return { tenantId: found.tenant_id, workspaceId: found.workspace_id ?? undefined }
   }
