@@ -235,4 +235,5 @@ export const LIMITS = {
   /** Entries that one call verifies. */
   auditVerifiedMax: 10_000,
   secretNameCharsMax: 40,
+  secretNamesKnownMax: 2_000,
 } as const

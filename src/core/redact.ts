@@ -13,23 +13,42 @@ const NAMES = new Set([
   ...['xamzsignature', 'xamzcredential', 'xamzsecuritytoken', 'ticket'],
 ])
 
+/** Of names that came before: the same few come with every document. */
+const known = new Map<string, boolean>()
+
 /** Whether what stands under this name is a secret, whatever it looks like. */
 export function isSecretName(name: string): boolean {
-  return name.length <= LIMITS.secretNameCharsMax && NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, ''))
+  if (name.length > LIMITS.secretNameCharsMax) return false
+  const found = known.get(name)
+  if (found !== undefined) return found
+  const secret = NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, ''))
+  if (known.size >= LIMITS.secretNamesKnownMax) known.clear()
+  known.set(name, secret)
+  return secret
+}
+
+/** Whether a JSON value has a member with the name of a secret. The depth is the caller's to bound. */
+export function namesSecret(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.some(namesSecret)
+  for (const name of Object.keys(value)) {
+    if (isSecretName(name) || namesSecret((value as Record<string, unknown>)[name])) return true
+  }
+  return false
 }
 
 /**
  * Values that are secrets wherever they stand: keys of ours, also cut ones; JSON Web Tokens and what is left of them;
- * private keys; what follows a scheme of Authorization; parameters of signed URLs. Each begins with fixed letters, so
- * that a text without any is passed over fast.
+ * private keys; what follows a scheme of Authorization; parameters of signed URLs. Nothing is asked of the letter before,
+ * since in JSON that may be the end of an escape.
  */
 const VALUES = new RegExp(
   [
     'svc_(?:anon|service)_[\\w-]{8,}',
     'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
     '-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)',
-    '\\b(?:bearer|basic|apikey)(?: +|%20|\\+)[\\w~+/.=-]{8,}',
-    '\\b(?:apikey|x-amz-(?:signature|credential|security-token)|access_token|client_secret|password)=[^&\\s"]+',
+    '(?:bearer|basic|apikey)(?: +|%20|\\+)[\\w~+/.=-]{8,}',
+    '(?:apikey|x-amz-(?:signature|credential|security-token)|access_token|client_secret|password)=[^&\\s"]+',
   ].join('|'),
   'gi',
 )

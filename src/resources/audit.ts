@@ -187,7 +187,7 @@ const verification = (chain: string, after: number, anchor: string | undefined):
   const zeros = sql`decode(${ZEROS}, 'hex')`
   return sql`
     with part as (
-      select seq, entry, prev_hash, hash, tenant_id from audit
+      select seq, entry, prev_hash, hash, tenant_id, workspace_id from audit
       where tenant_id = ${chain} and seq >= ${after}::bigint order by seq limit ${LIMITS.auditVerifiedMax + 1}),
     linked as (
       select *, lag(seq, 1, 0::bigint) over w as seq_before, lag(hash, 1, ${zeros}) over w as hash_before
@@ -196,7 +196,8 @@ const verification = (chain: string, after: number, anchor: string | undefined):
       select seq, hash, case when seq = ${after}::bigint then null
         when seq <> seq_before + 1 then 'missing'
         when prev_hash <> hash_before then 'link'
-        when hash <> tenon.audit_hash(prev_hash, seq, entry) or entry::jsonb ->> 'tenant_id' <> tenant_id then 'content'
+        when hash <> tenon.audit_hash(prev_hash, seq, entry) or entry::jsonb ->> 'tenant_id' <> tenant_id
+          or entry::jsonb ->> 'workspace_id' is distinct from workspace_id then 'content'
         end as reason
       from linked),
     bad as (select seq, reason from judged where reason is not null order by seq limit 1),

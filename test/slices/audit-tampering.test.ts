@@ -27,6 +27,12 @@ test.each([
     5,
     'content',
   ],
+  [
+    'one hidden from its workspace',
+    `update tenon.audit set workspace_id = null where $T and seq = 5`,
+    5,
+    'content',
+  ],
   ['one deleted', 'delete from tenon.audit where $T and seq = 5', 6, 'missing'],
   [
     'two swapped',
@@ -53,8 +59,8 @@ test.each([
 })
 
 function ADDED(): string {
-  return `insert into tenon.audit (tenant_id, seq, entry, prev_hash, hash)
-    select tenant_id, 9, entry, hash, tenon.audit_hash(hash, 9, entry) from tenon.audit where $T and seq = 8`
+  return `insert into tenon.audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
+    select tenant_id, 9, entry, hash, tenon.audit_hash(hash, 9, entry), workspace_id from tenon.audit where $T and seq = 8`
 }
 
 test('an end that was forged with its head is found by a head that was kept elsewhere', async () => {
@@ -99,6 +105,6 @@ test('nobody who logs in can change or add a line, and without tricks nor can a 
     await expect(asSuperuser(`set role tenon_owner; ${statement}`)).rejects.toThrow(/only appended to|denied/)
   }
   for (const mask of ['tenon_admin', 'tenon_service', 'tenon_anon'])
-    await expect(masked(mask, ref, "select tenon.append_audit('{a}', '{}')")).rejects.toThrow(/denied/)
+    await expect(masked(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(/denied/)
   expect((await ofRoom(room)).length).toBe(8)
 })

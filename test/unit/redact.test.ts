@@ -1,5 +1,6 @@
 /** Secrets are found by their names and by their looks, wherever they stand; what is none stays as it is. */
 
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonical } from '../../src/core/canonical.ts'
@@ -92,6 +93,21 @@ test('a digest says nothing of secrets', () => {
   const key = (text: string) => digestOf({ id: 'key_a', key: text, client_secret: text })
   expect(key(makeKey('anon'))).toBe(key(makeKey('anon')))
   expect(digestOf({ id: 'key_a' })).not.toBe(digestOf({ id: 'key_b' }))
+})
+
+test('a digest is that of the redacted state, whether or not there was anything to redact', () => {
+  const name = fc.constantFrom('a', 'pass-word', 'Token', 'private key', 'x\n')
+  const text = fc.oneof(
+    fc.string(),
+    fc.tuple(fc.string(), secret).map(([before, inside]) => `${before}\n${inside}`),
+  )
+  const state = fc.dictionary(name, fc.oneof(text, fc.dictionary(name, text)))
+  fc.assert(
+    fc.property(state, (value) => {
+      const sha256 = createHash('sha256').update(canonical(redact(value)))
+      expect(digestOf(value)).toBe(sha256.digest('hex'))
+    }),
+  )
 })
 
 test("a minute's first refusals are entries, the rest are one with a count", () => {

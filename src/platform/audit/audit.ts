@@ -125,9 +125,12 @@ export class Audit {
   /** What only one line is to blame for costs that line, and not all that come after it. */
   async #append(lines: readonly Line[]): Promise<void> {
     const chains = textArray(lines.map(({ chain }) => chain))
+    const workspaces = textArray(lines.map(({ workspace }) => workspace))
     const texts = textArray(lines.map(({ text }) => text))
     try {
-      await this.#system.rows(sql`select append_audit(${chains}::text[], ${texts}::text[])`)
+      await this.#system.rows(
+        sql`select append_audit(${chains}::text[], ${workspaces}::text[], ${texts}::text[])`,
+      )
     } catch (error) {
       if (error instanceof Problem && error.code !== 'value_invalid') throw error
       const [first] = lines

@@ -6,11 +6,10 @@ create table tenon.audit (
   entry text not null,
   prev_hash bytea not null check (octet_length(prev_hash) = 32),
   hash bytea not null check (octet_length(hash) = 32),
-  -- Generated, so that nobody can say one thing in the entry and another one to the policy below.
-  workspace_id text generated always as (entry::jsonb ->> 'workspace_id') stored,
+  -- What the entry says, for the policy below; verifying compares the two.
+  workspace_id text,
   primary key (tenant_id, seq)
 );
-create index on tenon.audit (tenant_id, workspace_id, seq);
 
 -- The end of each chain: who appends waits for it here, and what is cut off the end is missed here.
 create table tenon.audit_heads (
@@ -56,29 +55,35 @@ create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) return
   language sql immutable parallel safe
   return sha256(convert_to(encode(prev_hash, 'hex') || E'\n' || seq || E'\n' || entry, 'UTF8'));
 
--- Appends entries[i] to the chain of chains[i], in their order. Several processes have one chain: they wait for each
--- other at its head, and take several heads in one order.
-create function tenon.append_audit(chains text[], entries text[]) returns void
+-- Appends entries[i] to the chain of chains[i], in their order; an empty text is no workspace. Several processes have
+-- one chain: they wait for each other at its head, and take several heads in one order.
+create function tenon.append_audit(chains text[], workspaces text[], entries text[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   chain text;
-  head audit_heads;
   line text;
   lines text[];
+  places text[];
+  base bigint;
+  n bigint;
+  last bytea;
   hashes bytea[];
 begin
   for chain in select distinct c collate "C" from unnest(chains) as u (c) order by 1 loop
     insert into audit_heads values (chain, 0, decode(repeat('00', 32), 'hex')) on conflict do nothing;
-    select * into strict head from audit_heads h where h.tenant_id = chain for no key update;
-    lines := array(select e from unnest(chains, entries) with ordinality as u (c, e, n) where c = chain order by n);
-    hashes := array[head.hash];
+    select seq, hash into strict base, last from audit_heads h where h.tenant_id = chain for no key update;
+    select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, places
+      from unnest(chains, workspaces, entries) with ordinality as u (c, w, e, i) where c = chain;
+    n := base;
+    hashes := array[last];
     foreach line in array lines loop
-      hashes := hashes || audit_hash(hashes[cardinality(hashes)], head.seq + cardinality(hashes), line);
+      n := n + 1;
+      last := audit_hash(last, n, line);
+      hashes := hashes || last;
     end loop;
-    insert into audit (tenant_id, seq, entry, prev_hash, hash)
-      select chain, head.seq + n, e, hashes[n], hashes[n + 1] from unnest(lines) with ordinality as u (e, n);
-    update audit_heads h set seq = head.seq + cardinality(lines), hash = hashes[cardinality(hashes)]
-      where h.tenant_id = chain;
+    insert into audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
+      select chain, base + i, e, hashes[i], hashes[i + 1], w from unnest(lines, places) with ordinality as u (e, w, i);
+    update audit_heads h set seq = n, hash = last where h.tenant_id = chain;
   end loop;
 end $$;
 revoke execute on function tenon.append_audit from public;
