@@ -16,7 +16,7 @@ const OptionalDigest = Type.Union([Digest, Type.Null()])
 
 const OUTCOMES = ['done', 'denied', 'failed'] as const
 
-export const AuditEntry = Type.Object({
+const AuditEntry = Type.Object({
   seq: Type.Integer({ minimum: 1, description: 'Its place in the chain of its tenant, without gaps.' }),
   tenant_id: Type.String({ description: '`-`: of no tenant.' }),
   workspace_id: Text,

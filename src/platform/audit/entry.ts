@@ -11,7 +11,7 @@ import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.
 export const PLATFORM_CHAIN = '-'
 
 /** How somebody came: by which credential, as a tool of an MCP server, as a run; or the platform itself. */
-export type ActorKind = 'api_key' | 'token' | 'gateway' | 'mcp_client' | 'run' | 'nobody' | 'platform'
+type ActorKind = 'api_key' | 'token' | 'gateway' | 'mcp_client' | 'run' | 'nobody' | 'platform'
 
 export interface AuditActor {
   /** Id of the key, subject of the token, workflow id of the run; null where nobody was recognised. */
