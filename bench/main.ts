@@ -1,5 +1,6 @@
 /** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
 
+import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
 import { ndjson } from './ndjson.ts'
@@ -8,6 +9,7 @@ import { surface } from './surface.ts'
 
 const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void>>> = {
   smoke,
+  auth,
   surface,
   changes,
   collections,

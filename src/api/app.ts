@@ -24,6 +24,7 @@ import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { mountHealth } from './health.ts'
+import { mountIssuer } from './issuer.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
 
 /** Builds the application without listening. */
@@ -41,10 +42,13 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       send(error, request, reply as FastifyReply)
     },
     clientErrorHandler,
+    // A list in text; where it is empty, nobody's word is taken for who the client is.
+    trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
     http: { maxHeaderSize: LIMITS.headerBytesMax },
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('gateway', undefined)
+  app.decorateRequest('standings', undefined)
   app.decorateRequest('room', undefined)
   app.decorateRequest('claim', undefined)
   app.decorateRequest('trace', undefined)
@@ -57,6 +61,13 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     request.gateway = gateway(request.raw)
     reply.header('x-request-id', request.id)
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!isPublic(request.url)) return done()
+    platform.limiter.admitStranger(request.ip).then(({ headers, refused }) => {
+      reply.headers(headers)
+      done(refused)
+    }, done)
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const left = leaveEntry(platform.audit, request, reply)
@@ -86,6 +97,9 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   return app
 }
 
+/** What is answered to anybody. Below /v1 the doors ask who it is; whether the process lives may be asked all the time. */
+const isPublic = (url: string): boolean => !url.startsWith('/v1/') && url !== '/healthz'
+
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {
   const query: Record<string, string | string[]> = Object.create(null)
@@ -104,7 +118,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     config: { operation },
     // A feed has no end that a HEAD could be answered at.
     exposeHeadRoute: operation.http.reply !== 'feed',
-    onRequest: (request) => door.enter(request),
+    onRequest: door.enter,
     handler: door.handle,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
@@ -155,28 +169,6 @@ function refuseOtherMethods(app: FastifyInstance): void {
     }
     app.route({ method, url, onRequest: refuse, handler: refuse })
   }
-}
-
-/** What the issuer offers so far: no sign-in of people, so none of the routes for it. */
-const OFFERED = /^\/auth\/(token|jwks|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
-
-/** The provider reads its own bodies and writes its own replies; only the request id is ours. */
-async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
-  await app.register(async (auth) => {
-    auth.removeAllContentTypeParsers()
-    auth.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    auth.all('/auth/*', async (request, reply) => {
-      if (!OFFERED.test(request.url)) throw new Problem('route_not_found')
-      const issuer = await identity()
-      reply.raw.setHeader('x-request-id', request.id)
-      reply.hijack()
-      await issuer.handle(
-        request.raw,
-        reply.raw,
-        request.url.replace('oauth-authorization-server', 'openid-configuration'),
-      )
-    })
-  })
 }
 
 /** A caller's id is kept where it is short and harmless; it stands in every log line. */

@@ -5,13 +5,14 @@ import { Compile } from 'typebox/compile'
 import type { ByteReply } from '../core/bytes.ts'
 import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import type { Principal } from '../core/policy.ts'
+import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from '../platform/caller.ts'
 import type { Authenticator } from '../platform/identity/auth.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { GatewayIdentity } from '../platform/identity/gateway.ts'
+import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
@@ -27,6 +28,8 @@ declare module 'fastify' {
     principal: Principal | undefined
     /** Who a gateway says it is, where its secret came with that; of no weight beside a credential. */
     gateway: GatewayIdentity | undefined
+    /** How it stands with its limits; set when it has been charged. */
+    standings: readonly Standing[] | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
     room: WorkspaceRef | undefined
   }
@@ -34,7 +37,7 @@ declare module 'fastify' {
 
 export interface Door {
   /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest) => Promise<void>
+  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
   /** Keeps the reply before it leaves, where the operation takes an Idempotency-Key. */
   readonly keep?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
@@ -44,29 +47,36 @@ export interface Door {
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const enter = async (request: FastifyRequest) => {
+  const recognise = async (request: FastifyRequest): Promise<[Principal, Role | undefined]> => {
     const { headers, gateway, raw } = request
     const query = request.query as Record<string, unknown>
     const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential))
+      principals.push(await auth.authenticate(credential, platform.limiter.visitor(request.ip)))
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
     request.principal = principal
-    platform.access.permit(operation, principal)
+    return [principal, platform.access.permit(operation, principal)]
   }
   return {
-    enter,
+    enter: async (request, reply) => {
+      const [principal, role] = await recognise(request)
+      const { headers, refused, standings } = await platform.limiter.admit(principal, role, request.ip)
+      request.standings = standings
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
+    },
     ...(keyed && { keep: (request, reply, body) => settle(operation, request, reply, body) }),
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
-      const ask = () => enter(request)
+      const ask = async () => void (await recognise(request))
       const input = bind(operation, request, ask)
-      const opened = await platform.access.open(operation, principal, workspaceNamed(request))
+      const workspace = workspaceNamed(request)
+      const opened = await platform.access.open(operation, principal, workspace, request.standings)
       if (opened instanceof WorkspaceScope) request.room = opened.ref
       const parsed = operation.parse(input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
@@ -78,6 +88,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       request.claim = claim
       const scope =
         claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+      if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
       const trace = await beginTrace(operation, opened, parsed, platform.audit)
       request.trace = trace
       const output = await attempt(claim, () => operation.run(scope, parsed))
@@ -87,16 +98,32 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         request.room = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
         const askAgain = async () => {
-          await enter(request)
+          await ask()
           permit()
         }
-        return sendFeed(output as Feed, request, reply, askAgain)
+        return sendFeed(output as Feed, reply, askAgain)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output)
       return answer(operation, input, output, request, reply)
     },
   }
+}
+
+/** For as long as the connection lasts. */
+async function takePlace(
+  { access, limiter }: Platform,
+  operation: AnyOperation,
+  { principal, ip }: FastifyRequest,
+  { raw }: FastifyReply,
+): Promise<void> {
+  if (principal === undefined) throw new TypeError('a route without its door')
+  const role = access.permit(operation, principal)
+  if (role === undefined) throw new TypeError(`${operation.name}: a feed is for somebody in a role`)
+  const release = await limiter.takePlace(principal, role, ip)
+  raw.once('close', release)
+  // Who has gone meanwhile says so no more.
+  if (raw.destroyed) release()
 }
 
 function workspaceNamed(request: FastifyRequest): string | undefined {

@@ -1,6 +1,7 @@
 /** A feed as server-sent events: heartbeat, a bound on what a slow client may leave unread, a said end. */
 
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { FastifyReply } from 'fastify'
 import { type Feed, frame } from '../core/feed.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -17,15 +18,10 @@ const HEADERS = {
  * @param enter asks for the caller's right once more. A stream has no next request at which a key that was revoked, a
  *   token that ran out or a tenant that was suspended would be noticed, so it is asked while it lasts
  */
-export function sendFeed(
-  feed: Feed,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  enter: (request: FastifyRequest) => Promise<void>,
-): void {
+export function sendFeed(feed: Feed, reply: FastifyReply, enter: () => Promise<void>): void {
   reply.hijack()
   const { raw } = reply
-  raw.writeHead(200, { ...HEADERS, 'x-request-id': request.id })
+  raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), ...HEADERS })
   raw.flushHeaders()
   let queued = ''
   const flush = () => {
@@ -54,7 +50,7 @@ export function sendFeed(
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
-    enter(request).catch((error: unknown) => {
+    enter().catch((error: unknown) => {
       // What cannot be asked now is no refusal.
       if (error instanceof Problem && error.status < 500) end(error.code)
     })

@@ -57,7 +57,7 @@ export function toWire(problem: Problem, request: { id: string; path: string }):
     status: row.status,
     headers: { ...challenge(problem), ...retry, ...problem.headers, 'content-type': PROBLEM_TYPE },
     body: {
-      type: `/docs/problems/${code}`,
+      type: row.type ?? `/docs/problems/${code}`,
       title: row.title,
       status: row.status,
       ...(detail !== undefined && { detail }),

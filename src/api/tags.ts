@@ -42,11 +42,16 @@ export const CHAPTERS: readonly Chapter[] = [
       'Tools for agents, made of collections, functions, events and flows: curated, published, audited.',
     nouns: ['mcp_server', 'mcp_candidate', 'mcp_curation', 'mcp_version', 'mcp_call', 'mcp_client'],
   },
+  {
+    name: 'Identity',
+    description: 'People, OAuth clients, and the keys of the embedded issuer.',
+    nouns: ['account', 'oauth_client', 'issuer'],
+  },
   { name: 'Analytics', description: 'Requests, errors and latency of the workspace.', nouns: ['analytics'] },
   {
     name: 'Tenants',
     description: 'Tenants, their workspaces and keys, what they may use, and the long work that makes them.',
-    nouns: ['me', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
+    nouns: ['me', 'limits', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
   {
     name: 'Audit',

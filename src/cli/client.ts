@@ -1,5 +1,8 @@
 /** The HTTP client of the CLI: it knows the public API and nothing else. */
 
+/** For longer than that nobody at a terminal waits. */
+const PATIENCE_S = 60
+
 /** A problem document, as the person at the terminal should read it. */
 export class ApiError extends Error {
   readonly status: number
@@ -57,9 +60,16 @@ export class ApiClient {
     { headers, ...rest }: { headers?: Record<string, string>; body?: string | Blob } = {},
   ): Promise<Response> {
     const request = { method, headers: { ...this.#headers, ...headers }, ...rest }
-    const response = await fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
-      throw nobodyAt(this.url, cause)
-    })
+    const ask = () =>
+      fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
+        throw nobodyAt(this.url, cause)
+      })
+    const first = await ask()
+    const waitS = Number(first.headers.get('retry-after'))
+    // A rate limit refuses before anything is done, so it may be asked again.
+    const again = first.headers.get('x-problem-code') === 'rate_limited' && waitS <= PATIENCE_S
+    if (again) await new Promise((done) => setTimeout(done, waitS * 1_000))
+    const response = again ? await ask() : first
     if (response.ok) return response
     const problem = (await response.json().catch(() => ({}))) as Record<string, unknown>
     throw new ApiError(response.status, problem)

@@ -7,6 +7,7 @@ import { eventVerbs } from './event.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
+import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './object.ts'
 import { schemaVerbs } from './schema.ts'
@@ -48,6 +49,7 @@ program
 
 for (const verbs of [
   adminVerbs,
+  loginVerbs,
   keyVerbs,
   workspaceVerbs,
   schemaVerbs,

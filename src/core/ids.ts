@@ -16,6 +16,8 @@ export type IdPrefix =
   | 'evt'
   | 'req'
   | 'agent'
+  | 'acct'
+  | 'client'
 
 /** Where new ids come from. A door hands one to each scope; an activity's is seeded, so that retries agree. */
 export interface IdSource {

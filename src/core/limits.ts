@@ -29,6 +29,15 @@ export const LIMITS = {
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
   flowSourceBytesMax: 262_144,
+  /** In the memory of one process. */
+  rateBucketsMax: 50_000,
+  /** How long a request waits for the shared buckets, one of an admin too, and when they are asked again after that. */
+  ratePatienceMs: 75,
+  rateInsistMs: 1_000,
+  rateRetryMs: 1_000,
+  /** A stream's place among those of its tenant is kept for so long without a sign of life; how often one is given. */
+  placeLeaseMs: 15_000,
+  placeRenewMs: 4_000,
   headerBytesMax: 16_384,
   urlBytesMax: 8_192,
   nameCharsMax: 200,
@@ -72,6 +81,32 @@ export const LIMITS = {
   runInputBytesMax: 524_288,
   runInputDepthMax: 64,
   tokenSeconds: 3_600,
+  /** Of a person, who refreshes it. */
+  personTokenSeconds: 600,
+  authorizationCodeSeconds: 60,
+  /** From the sign-in on; a refresh does not prolong it. */
+  refreshSeconds: 1_209_600,
+  signInSeconds: 28_800,
+  interactionSeconds: 900,
+  invitationDays: 7,
+  passwordCharsMin: 12,
+  passwordCharsMax: 256,
+  /** Each takes 32 MiB and a thread for a quarter of a second. */
+  passwordsAtOnce: 2,
+  passwordWaitMs: 10_000,
+  attemptsPerAccountMax: 10,
+  attemptsPerAddressMax: 60,
+  attemptsWindowMs: 900_000,
+  attemptsRememberedMax: 20_000,
+  redirectUrisMax: 10,
+  /** Clients that come by themselves: of one address in a window of attempts, in all, and how long unused. */
+  registrationsPerAddressMax: 30,
+  registrationsMax: 10_000,
+  registrationBytesMax: 16_384,
+  registrationUnusedHours: 24,
+  registrationIdleDays: 90,
+  /** How often a token with an unknown key may make this node read the keys anew. */
+  signingKeysReloadMs: 1_000,
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,

@@ -20,7 +20,7 @@ export interface Message {
 export interface Endpoint {
   readonly path: string
   /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest) => Promise<void>
+  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   /** The server for this one message. @throws Problem where the caller may not send it */
   readonly open: (request: FastifyRequest, message: Message) => Promise<WireServer>
   /** Told of each request that got past `enter`: the message, and why it was refused, if it was. */
@@ -79,7 +79,7 @@ function refuseNonsense(body: unknown, type: string | undefined): void {
 /** From here on the SDK writes the reply; an error of ours shows its request id and nothing else. */
 async function answer(request: FastifyRequest, reply: FastifyReply, server: WireServer): Promise<void> {
   const { raw } = reply
-  raw.setHeader('x-request-id', request.id)
+  for (const [name, value] of Object.entries(reply.getHeaders())) raw.setHeader(name, value ?? '')
   raw.setHeader('x-stability', 'preview')
   raw.setHeader('cache-control', 'private, no-store')
   reply.hijack()

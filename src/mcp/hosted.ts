@@ -1,6 +1,6 @@
 /** The door of hosted MCP servers: token → guest → the tools that its scopes allow; each call is put on record. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
@@ -30,7 +30,7 @@ export function mountHostedServers(app: FastifyInstance, platform: Platform, doo
   const door = new HostedDoor(platform, doorkeeper)
   mountEndpoint(app, {
     path: PATH,
-    enter: (request) => door.enter(request),
+    enter: (request, reply) => door.enter(request, reply),
     open: (request, message) => door.open(request, message),
     ended: (request, end) => door.ended(request, end),
   })
@@ -48,7 +48,7 @@ class HostedDoor {
   }
 
   /** @throws Problem 404 where nothing is published, 403 for a foreign page, 401 with the challenge of RFC 9728 */
-  async enter(request: FastifyRequest): Promise<void> {
+  async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const startedMs = performance.now()
     const params = request.params as { ws: string; server: string }
     const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
@@ -59,6 +59,9 @@ class HostedDoor {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const guest = await this.#admit(request, server, params)
       request.trace = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
+      const { headers, refused } = await this.#platform.limiter.admitGuest(guest)
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
       const scope = this.#platform.access.openHosted(server, guest.subject)
       this.#visits.set(request, { server, guest, scope, startedMs, recorded: false })
     } catch (error) {

@@ -19,15 +19,25 @@ export function mountMcp(app: FastifyInstance, platform: Platform, doorkeeper: D
 function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }: Doorkeeper): void {
   mountEndpoint(app, {
     path: '/v1/mcp/platform/mcp',
-    enter: async (request) => {
+    enter: async (request, reply) => {
       refuseForeignOrigin(platform.config, request.headers.origin)
       const token = bearerOf(request)
       if (token === undefined) throw new Problem('credentials_missing')
-      request.principal = await auth.authenticate({ kind: 'token', text: token })
+      const principal = await auth.authenticate({ kind: 'token', text: token })
+      request.principal = principal
+      // Tools need one role or another, and administration waits for Valkey here as well.
+      const { headers, refused, standings } = await platform.limiter.admit(
+        principal,
+        principal.roles[0] ?? 'anon',
+        request.ip,
+      )
+      request.standings = standings
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
     },
-    open: async ({ principal, id }) => {
+    open: async ({ principal, standings, id }) => {
       if (principal === undefined) throw new TypeError('a route without its door')
-      return platformServer(platform, principal, id)
+      return platformServer(platform, principal, id, standings)
     },
   })
 }

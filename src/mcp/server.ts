@@ -5,12 +5,18 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { Deed } from '../platform/audit/entry.ts'
+import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import type { WireResult, WireServer, WireTool } from './wire/port.ts'
 
 /** A server for one request of one principal; it keeps nothing. */
-export function platformServer(platform: Platform, principal: Principal, requestId: string): WireServer {
+export function platformServer(
+  platform: Platform,
+  principal: Principal,
+  requestId: string,
+  standings: readonly Standing[] = [],
+): WireServer {
   const operations = OPERATIONS.filter(
     ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
   )
@@ -22,7 +28,7 @@ export function platformServer(platform: Platform, principal: Principal, request
       const operation = operations.find((tool) => toolName(tool) === name)
       if (operation === undefined) return failure('There is no such tool.')
       try {
-        return success(await call(platform, principal, operation, args))
+        return success(await call(platform, principal, standings, operation, args))
       } catch (error) {
         if (error instanceof Problem && error.status === 403)
           platform.audit.refused(refusal(operation, principal, requestId, error))
@@ -50,11 +56,12 @@ function describe(operation: AnyOperation): WireTool {
 async function call(
   platform: Platform,
   principal: Principal,
+  standings: readonly Standing[],
   operation: AnyOperation,
   input: Record<string, unknown>,
 ): Promise<unknown> {
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
-  const scope = await platform.access.open(operation, principal, workspace)
+  const scope = await platform.access.open(operation, principal, workspace, standings)
   return runWithJson(operation, scope, input)
 }
 

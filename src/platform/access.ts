@@ -9,6 +9,7 @@ import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } fro
 import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
@@ -33,15 +34,17 @@ export class Access {
 
   /**
    * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
+   * @param standings how the request stands with its limits, for operations about the caller
    * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
+    standings: readonly Standing[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
-    if (role === undefined) return CallerScope.open(principal)
+    if (role === undefined) return CallerScope.open(principal, standings)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)

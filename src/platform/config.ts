@@ -2,9 +2,15 @@
 
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
+import { RATE_PATTERN } from './limiter/limit.ts'
 
 const Url = (description: string, scheme = '[a-z0-9+]+') =>
   Type.String({ pattern: `^${scheme}://.+`, description })
+
+const PROXY = '(loopback|linklocal|uniquelocal|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)'
+
+const Rate = (usual: string, description: string) =>
+  Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
 const ConfigSchema = Type.Object({
   TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address the API listens on.' }),
@@ -63,6 +69,42 @@ const ConfigSchema = Type.Object({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
     description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
+  }),
+  TENON_RATE_SERVICE: Rate(
+    '1200/min',
+    'Requests of each service key, as `300/min burst 30`: so many a minute, so many of them at once (all where absent).',
+  ),
+  TENON_RATE_ANON: Rate('3000/min burst 300', 'Of each anon key: of all its users together.'),
+  TENON_RATE_ANON_ADDRESS: Rate(
+    '300/min burst 30',
+    'Of each client address with the anon keys of a tenant; /64 of IPv6.',
+  ),
+  TENON_RATE_ADMIN: Rate('120/min', 'Of each subject of a token on administrative routes.'),
+  TENON_RATE_MCP: Rate('300/min burst 60', 'Of each subject at the hosted MCP servers of a tenant.'),
+  TENON_RATE_TENANT: Rate('6000/min', 'Of each tenant, whoever asks.'),
+  TENON_RATE_PUBLIC: Rate(
+    '300/min burst 60',
+    'Of each client address where no credential is needed: sign-in, documentation, /readyz.',
+  ),
+  TENON_RATE_REFUSED: Rate(
+    '60/min burst 30',
+    'API keys of each client address that may be refused; beyond it the database is not asked. Counted by each process.',
+  ),
+  TENON_STREAMS_PER_TENANT: Type.Integer({
+    default: 200,
+    minimum: 0,
+    description: 'Open event streams of a tenant.',
+  }),
+  TENON_STREAMS_PER_ADDRESS: Type.Integer({
+    default: 5,
+    minimum: 0,
+    description: 'Open event streams of each client address with the anon keys of a tenant.',
+  }),
+  TENON_TRUSTED_PROXIES: Type.String({
+    default: '',
+    pattern: `^$|^${PROXY}(,${PROXY})*$`,
+    description:
+      'Addresses, networks (10.0.0.0/8) or `loopback`,… whose X-Forwarded-For says who the client is. Empty: the socket does.',
   }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),

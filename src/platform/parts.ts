@@ -5,6 +5,7 @@ import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
 import type { KeyCache } from './identity/key-cache.ts'
+import type { SigningKeys } from './identity/signing-keys.ts'
 import type { Log } from './log.ts'
 import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
@@ -27,6 +28,9 @@ export interface Parts {
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly signingKeys: SigningKeys
+  /** Base URL as clients see it. */
+  readonly publicUrl: string
   readonly memo: Memo
   readonly audit: Audit
   readonly log: Log

@@ -2,7 +2,7 @@
 
 import { Access } from './access.ts'
 import { Audit } from './audit/audit.ts'
-import type { Config } from './config.ts'
+import { type Config, publicUrl } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
@@ -10,6 +10,8 @@ import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import { SigningKeys } from './identity/signing-keys.ts'
+import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
@@ -34,6 +36,7 @@ export interface Platform {
   readonly access: Access
   readonly idempotency: Idempotency
   readonly egress: Egress
+  readonly limiter: Limiter
   readonly meters: Meters
   readonly audit: Audit
   /** Starts nothing until it is asked to: the worker alone does. */
@@ -71,10 +74,13 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     documents,
     secrets,
     keys: new KeyCache(),
+    signingKeys: new SigningKeys(database, secrets),
+    publicUrl: publicUrl(config),
     memo: new Memo(),
     audit,
     log,
   }
+  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {
@@ -83,6 +89,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     access: new Access(parts, database),
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    limiter,
     meters,
     audit,
     functions,
@@ -99,6 +106,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       await Promise.all([meters.flush(), relay.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
+      limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
   }

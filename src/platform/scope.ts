@@ -8,6 +8,7 @@ import type { Audit } from './audit/audit.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
 import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
+import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
 import type { SealedIdentity } from './objects/clients.ts'
@@ -22,13 +23,13 @@ abstract class Scope {
   readonly actor: Actor
   readonly #mandate: Mandate
   readonly #parts: Parts
-  readonly #ids: IdSource
+  protected readonly ids: IdSource
 
   protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
     this.actor = actor
     this.#mandate = mandate
     this.#parts = parts
-    this.#ids = ids
+    this.ids = ids
   }
 
   /** Statements as one transaction in one round trip; rows per statement. */
@@ -50,7 +51,7 @@ abstract class Scope {
 
   /** A new UUIDv7. In an activity, the same one at each attempt. */
   uuid(): string {
-    return this.#ids.uuid()
+    return this.ids.uuid()
   }
 
   newId<P extends IdPrefix>(prefix: P): `${P}_${string}` {
@@ -73,10 +74,6 @@ abstract class Scope {
 
   protected get parts(): Parts {
     return this.#parts
-  }
-
-  protected get ids(): IdSource {
-    return this.#ids
   }
 }
 
@@ -135,6 +132,11 @@ export class AdminScope extends Scope {
       const parts = { ...this.parts, statements }
       return work(new AdminScope(this.actor, this.tenantId, this.#workspaceId, parts, this.ids))
     })
+  }
+
+  /** What an admin may ask of the issuer. */
+  get issuing(): Issuing {
+    return new Issuing(this.actor, this.parts)
   }
 
   /** Makes this node forget a key at once; others do within the cache's few seconds. */

@@ -8,6 +8,7 @@ import type { Sql } from './pg/sql.ts'
 export type Reason =
   | 'authenticate'
   | 'signing-keys'
+  | 'issuer'
   | 'resolve-workspace'
   | 'hosted-servers'
   | 'meters'
@@ -17,6 +18,9 @@ export type Reason =
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 /** Sees the changes that are to be passed on, and nothing else. */
 const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
+/** Sees accounts, clients, and what the issuer keeps. */
+const ISSUER: Mandate = { ...MANDATE, mask: 'tenon_issuer' }
+const MANDATES: Partial<Record<Reason, Mandate>> = { relay: RELAY, issuer: ISSUER, 'signing-keys': ISSUER }
 
 /**
  * Sees the metadata of all tenants, no document of any; the relay, documents that have just changed and nothing else.
@@ -33,7 +37,7 @@ export class SystemScope {
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#database.batch(this.reason === 'relay' ? RELAY : MANDATE, statements)
+    return this.#database.batch(MANDATES[this.reason] ?? MANDATE, statements)
   }
 
   async rows<T extends object>(statement: Sql): Promise<T[]> {

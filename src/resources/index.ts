@@ -1,6 +1,14 @@
 /** OPERATIONS: the table of contents of the product. What keys reach is listed in data.ts; the rest, here alone. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import {
+  createAccount,
+  deleteAccount,
+  getAccount,
+  inviteAccount,
+  listAccounts,
+  updateAccount,
+} from './accounts.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
@@ -15,8 +23,17 @@ import {
   getFunction,
   listFunctions,
 } from './functions/functions.ts'
+import { rotateIssuerKeys } from './issuer.ts'
+import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
+import {
+  createOAuthClient,
+  deleteOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+} from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'
 import { getQuotas, setQuotas } from './quotas.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
@@ -27,6 +44,7 @@ import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
+  getLimits,
   createTenant,
   getTenant,
   listTenants,
@@ -39,6 +57,18 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateApiKey,
   rotateApiKey,
   revokeApiKey,
+  createAccount,
+  getAccount,
+  listAccounts,
+  updateAccount,
+  inviteAccount,
+  deleteAccount,
+  createOAuthClient,
+  getOAuthClient,
+  listOAuthClients,
+  rotateOAuthClient,
+  deleteOAuthClient,
+  rotateIssuerKeys,
   createSchema,
   getSchema,
   listSchemas,

@@ -49,3 +49,13 @@ export const Wait = Type.Optional(
     description: '`Prefer: wait=N`, seconds.',
   }),
 )
+
+/** What a person or a machine may be in its tokens. */
+export const HolderRole = Type.Union(
+  (['operator', 'tenant_admin', 'workspace_admin', 'service'] as const).map((role) => Type.Literal(role)),
+)
+/** Where it belongs; what is left out, the caller's tenant. */
+export const Holder = {
+  tenant_id: Type.Optional(Ref('tenant')),
+  workspace_id: Type.Optional(Ref('workspace')),
+}

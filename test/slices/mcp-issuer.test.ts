@@ -98,7 +98,14 @@ describe('the issuer', () => {
         issuer: `${url}/auth`,
         token_endpoint: `${url}/auth/token`,
         jwks_uri: `${url}/auth/jwks`,
-        grant_types_supported: ['client_credentials'],
+        authorization_endpoint: `${url}/auth/authorize`,
+        revocation_endpoint: `${url}/auth/revoke`,
+        registration_endpoint: `${url}/auth/register`,
+        grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+        response_types_supported: ['code'],
+        scopes_supported: ['openid'],
+        authorization_response_iss_parameter_supported: true,
+        token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
         code_challenge_methods_supported: ['S256'],
       })
       expect(JSON.stringify(document)).not.toContain('evil')

@@ -27,6 +27,18 @@ export interface Started {
   stop(): Promise<void>
 }
 
+/** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
+const UNLIMITED = {
+  ...Object.fromEntries(
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'TENANT', 'PUBLIC', 'REFUSED'].map((who) => [
+      `TENON_RATE_${who}`,
+      '9000000/min',
+    ]),
+  ),
+  TENON_STREAMS_PER_TENANT: '10000',
+  TENON_STREAMS_PER_ADDRESS: '10000',
+}
+
 /**
  * @param options `lasting`: servers that keep their data when they crash, as `npm start` has them; `checkReplies`: each
  *   reply is held against its schema, unless this says no
@@ -55,6 +67,7 @@ export async function startPlatform(
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
+        ...UNLIMITED,
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),

@@ -15,6 +15,12 @@ beforeAll(async () => {
 /** What has no id of ours, and is done twice where the process died between effect and reply (decision 13). */
 const DOUBLED = ['flow_version.create', 'function.create', 'mcp_version.create']
 
+/** What the path says, by the fields that it has braces for. */
+function boundIn(template: string, path: string): Record<string, string> {
+  const pattern = template.replaceAll(/\{(\w+)\*?\}/g, '(?<$1>[^/]+)')
+  return { ...new RegExp(`^${pattern}$`).exec(path)?.groups }
+}
+
 /** What was made, without what tells the times. */
 const made = (body: Record<string, unknown> | string) =>
   typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'])
@@ -30,7 +36,7 @@ describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, op
       const first = await post(as, key, body, path)
       // One MCP server is all that a workspace has: the sweep cannot make another.
       expect([name, first.status < 300 || name === 'mcp_server.create']).toEqual([name, true])
-      await cutOff(room, body)
+      await cutOff(room, { ...boundIn(operation.http.path, path), ...(body as object) })
       const again = await post(as, key, body, path)
       expect([name, replayed(again)]).toEqual([name, null])
       if (again.status < 300 && !DOUBLED.includes(name))

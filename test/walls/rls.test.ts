@@ -156,6 +156,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_anon', false, false, false],
     ['tenon_app', false, false, true],
     ['tenon_builder', false, false, true],
+    ['tenon_issuer', false, false, false],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_relay', false, false, false],
@@ -220,6 +221,58 @@ test('what was answered under an idempotency key is seen in its own role and pla
   // What is not over stays, whoever asks for the removal of what is.
   await masked('tenon_anon', own, 'select tenon.forget_expired_replies(); commit')
   expect(await masked('tenon_service', own, all)).toHaveLength(1)
+})
+
+test('passwords, secrets, sessions and signing keys are the issuer’s alone; accounts are their tenant’s', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const as = a.operator
+  const bound = { tenant_id: a.tenantId, workspace_id: a.workspaceId, role: 'service' }
+  await call('POST', '/v1/accounts', { as, body: { ...bound, email: 'rls@example.test' } })
+  await call('POST', '/v1/oauth-clients', { as, body: { ...bound, kind: 'machine', name: 'rls' } })
+  const own = [a.tenantId, a.workspaceId]
+  const others = [
+    [b.tenantId, b.workspaceId],
+    [a.tenantId, sibling.workspaceId],
+    [b.tenantId, a.workspaceId],
+    ['', ''],
+  ]
+  for (const table of ['accounts', 'oauth_clients']) {
+    const all = `select id from tenon.${table} where tenant_id = '${a.tenantId}'`
+    for (const ref of [own, [a.tenantId, '']]) expect(await masked('tenon_admin', ref, all)).toHaveLength(1)
+    for (const ref of others) expect(await masked('tenon_admin', ref, all)).toEqual([])
+    for (const mask of ['tenon_anon', 'tenon_service', 'tenon_relay'])
+      await expect(masked(mask, own, all)).rejects.toThrow(/permission denied/)
+  }
+  const hidden = ['password from tenon.accounts', 'invitation from tenon.accounts']
+  hidden.push(
+    'secret_hash from tenon.oauth_clients',
+    'id from tenon.issuer_state',
+    'id from tenon.signing_keys',
+  )
+  for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+    for (const what of hidden)
+      await expect(masked(mask, own, `select ${what}`)).rejects.toThrow(/permission denied/)
+  const promote = "update tenon.accounts set role = 'tenant_admin', workspace_id = null"
+  const setPassword = "update tenon.accounts set password = 'x'"
+  for (const text of [promote, setPassword])
+    await expect(masked('tenon_admin', own, text)).rejects.toThrow(/permission denied/)
+  const insert = (role: string, tenant: string, workspace: string) =>
+    masked(
+      'tenon_admin',
+      own,
+      `insert into tenon.accounts (id, tenant_id, workspace_id, role, email, name, created_by)
+       values ('x', ${tenant}, ${workspace}, '${role}', 'x@y', '', 'x')`,
+    )
+  await expect(insert('operator', 'null', 'null')).rejects.toThrow(/row-level security/)
+  await expect(insert('tenant_admin', `'${a.tenantId}'`, 'null')).rejects.toThrow(/row-level security/)
+  await expect(insert('tenant_admin', `'${a.tenantId}'`, `'${a.workspaceId}'`)).rejects.toThrow(/check/)
+  await expect(insert('service', `'${b.tenantId}'`, `'${b.workspaceId}'`)).rejects.toThrow(
+    /row-level security/,
+  )
+  await expect(insert('service', `'${a.tenantId}'`, `'${b.workspaceId}'`)).rejects.toThrow(
+    /row-level|foreign/,
+  )
 })
 
 test('with row-level security off the same question leaks: the test above is able to fail', async () => {

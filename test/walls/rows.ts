@@ -25,6 +25,8 @@ export interface Row {
 export interface World {
   readonly room: Room
   readonly keyId: string
+  readonly accountId: string
+  readonly clientId: string
   readonly schemaId: string
   readonly operationId: string
   readonly documentId: string
@@ -41,6 +43,7 @@ const SOURCE = (name: string) =>
 
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
+  'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
   'tenant.create': {
     path: () => '/v1/tenants',
     body: () => ({ name: 'X', slug: unique('x') }),
@@ -76,6 +79,46 @@ export const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'not_found',
   },
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'account.create': {
+    path: () => '/v1/accounts',
+    body: ({ room }) => ({
+      tenant_id: room.tenantId,
+      workspace_id: room.workspaceId,
+      role: 'service',
+      email: `${unique('x')}@example.test`,
+    }),
+    foreign: 'not_found',
+  },
+  'account.get': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  'account.list': { path: ({ room }) => `/v1/accounts?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'account.update': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}`,
+    body: () => ({ disabled: true }),
+    foreign: 'not_found',
+  },
+  'account.invite': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/invite`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  'oauth_client.create': {
+    path: () => '/v1/oauth-clients',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'machine', role: 'service', name: 'x' }),
+    foreign: 'not_found',
+  },
+  'oauth_client.get': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
+  'oauth_client.list': {
+    path: ({ room }) => `/v1/oauth-clients?tenant_id=${room.tenantId}`,
+    foreign: 'own_list',
+  },
+  'oauth_client.rotate_secret': {
+    path: ({ clientId }) => `/v1/oauth-clients/${clientId}/rotate-secret`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'oauth_client.delete': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
+  'issuer.rotate_keys': { path: () => '/v1/issuer/rotate-keys', body: () => ({}), foreign: 'refused' },
   'schema.create': {
     path: () => '/v1/schemas',
     body: ({ room }) => ({
@@ -288,10 +331,21 @@ export async function furnish(room: Room): Promise<World> {
     as,
     body: { workspace_id: room.workspaceId, name: 'secret-function', source: 'export default () => "ours"' },
   })
+  const bound = { tenant_id: room.tenantId, workspace_id: room.workspaceId, role: 'service' }
+  const account = await call('POST', '/v1/accounts', {
+    as,
+    body: { ...bound, email: `${unique('a')}@example.test` },
+  })
+  const client = await call('POST', '/v1/oauth-clients', {
+    as,
+    body: { ...bound, kind: 'machine', name: 'ours' },
+  })
   return {
     room,
     bucket,
     keyId: key.body.id,
+    accountId: account.body.id,
+    clientId: client.body.client_id,
     schemaId: schema.body.id,
     operationId: operations.body.data[0].id,
     documentId: document.body.id,

@@ -53,7 +53,10 @@ test('the system acts for few reasons', async () => {
     'platform/events/relay.ts',
     'platform/identity/auth.ts',
     'platform/identity/hosted.ts',
-    'platform/identity/identity.ts',
+    'platform/identity/issuer-state.ts',
+    'platform/identity/oauth-clients.ts',
+    'platform/identity/people.ts',
+    'platform/identity/signing-keys.ts',
     'platform/meters.ts',
   ])
 })

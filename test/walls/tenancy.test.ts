@@ -65,6 +65,8 @@ async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
 function ids(): string[] {
   return [
     ours.keyId,
+    ours.accountId,
+    ours.clientId,
     ours.schemaId,
     ours.operationId,
     ours.documentId,
@@ -178,6 +180,9 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
+  const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })
+  expect(client.body).toMatchObject({ name: 'ours', rotated_at: null })
   expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
   const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
   expect(invoked.body).toBe('ours')

@@ -48,6 +48,8 @@ export async function launch(options: Launch): Promise<Launched> {
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: build.workflows,
     NODE_ENV: 'production',
+    // All who administer a machine's own platform are one person with its tools.
+    TENON_RATE_ADMIN: '1200/min',
     AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     ...ownSettings(),
     ...options.env,
@@ -67,16 +69,19 @@ export async function launch(options: Launch): Promise<Launched> {
 
 /** Settings of the platform that stand in our own environment, other than those that are decided here. */
 function ownSettings(): Record<string, string> {
-  const names = [
-    'GATEWAY_SECRET',
-    'LOG_LEVEL',
-    'TENON_EGRESS_ALLOW',
-    'TENON_MCP_ORIGINS',
-    'TENON_PUBLIC_URL',
-    'TENON_OPERATOR_SECRET',
-    'TEMPORAL_NAMESPACE',
-    'MONGODB_URL',
-  ]
+  const names = Object.keys(process.env)
+    .filter((name) => /^TENON_(RATE|STREAMS)_/.test(name))
+    .concat([
+      'GATEWAY_SECRET',
+      'LOG_LEVEL',
+      'TENON_EGRESS_ALLOW',
+      'TENON_MCP_ORIGINS',
+      'TENON_PUBLIC_URL',
+      'TENON_OPERATOR_SECRET',
+      'TEMPORAL_NAMESPACE',
+      'MONGODB_URL',
+      'TENON_TRUSTED_PROXIES',
+    ])
   const named = names.map((name) => [name, process.env[name]] as const)
   return Object.fromEntries(named.flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }

@@ -66,5 +66,11 @@ export const ACCESS = {
     title: 'The feature is not switched on',
     help: 'It is experimental: an admin switches it on with POST /v1/services/configure.',
   },
+  rate_limited: {
+    status: 429,
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Too many requests',
+    help: 'Wait for as long as `Retry-After` says. `GET /v1/limits` shows your limits.',
+  },
   quota_exceeded: { status: 429, title: 'A quota is used up', help: 'Free some of it, or ask for more.' },
 } as const satisfies Record<string, Row>

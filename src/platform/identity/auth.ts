@@ -11,6 +11,7 @@ import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
+import type { Holders } from './holders.ts'
 import type { Identity } from './identity.ts'
 import { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
@@ -34,28 +35,46 @@ export interface KeyRow {
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
+/** Whoever shows a credential, as far as is known before it is looked at. */
+export interface Visitor {
+  /** Asked before the database is. @throws Problem where this one has been refused too often */
+  tolerate(): void
+  /** Told of a key that is nobody's. */
+  refuse(): void
+}
+
 export class Authenticator {
   readonly #system: SystemScope
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
   readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #holders: Holders
 
-  constructor(database: Database, identity: () => Promise<Identity>, keys: KeyCache<KeyRow>) {
+  constructor(
+    database: Database,
+    identity: () => Promise<Identity>,
+    keys: KeyCache<KeyRow>,
+    holders: Holders,
+  ) {
     this.#system = new SystemScope('authenticate', database)
     this.#identity = identity
     this.#keys = keys
+    this.#holders = holders
   }
 
-  /** @throws Problem 401 where the credential is not good, whatever else the request carries */
-  authenticate(credential: Credential): Promise<Principal> {
-    if (credential.kind === 'api_key') return this.#key(credential.text)
+  /**
+   * @param visitor where keys are to be tried so often and no oftener
+   * @throws Problem 401 where the credential is not good, whatever else the request carries
+   */
+  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
+    if (credential.kind === 'api_key') return this.#key(credential.text, visitor)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
-  async #key(text: string): Promise<Principal> {
+  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
     const hash = keyHash(text)
-    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash))
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
     const end = endOf(row)
     if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
@@ -73,14 +92,18 @@ export class Authenticator {
     }
   }
 
-  async #find(hash: Buffer): Promise<KeyRow> {
+  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
+    visitor?.tolerate()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
-    if (row === undefined) throw invalidKey()
+    if (row === undefined) {
+      visitor?.refuse()
+      throw invalidKey()
+    }
     if (endOf(row) === undefined) this.#noteUse(row)
     return row
   }
@@ -129,6 +152,7 @@ export class Authenticator {
         cause,
       })
     })
+    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const { tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (

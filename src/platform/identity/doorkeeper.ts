@@ -4,8 +4,11 @@ import { type Config, publicUrl } from '../config.ts'
 import type { Parts } from '../parts.ts'
 import { Authenticator } from './auth.ts'
 import { Guests } from './guests.ts'
+import { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
+import { OAuthClients } from './oauth-clients.ts'
+import { People } from './people.ts'
 
 export interface Doorkeeper {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */
@@ -17,14 +20,20 @@ export interface Doorkeeper {
 
 export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
+  const people = new People(parts.database)
+  const clients = new OAuthClients(parts.database)
+  const holders = new Holders(people, clients)
+  const { database, secrets, signingKeys: keys } = parts
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open(config, parts.database, parts.secrets, hosted).catch((error: unknown) => {
-      opened = undefined
-      throw error
-    })
+    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients }).catch(
+      (error: unknown) => {
+        opened = undefined
+        throw error
+      },
+    )
     return opened
   }
-  const auth = new Authenticator(parts.database, identity, parts.keys)
-  return { identity, auth, hosted, guests: new Guests(hosted, identity) }
+  const auth = new Authenticator(database, identity, parts.keys, holders)
+  return { identity, auth, hosted, guests: new Guests(hosted, identity, holders) }
 }

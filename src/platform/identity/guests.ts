@@ -3,8 +3,9 @@
 import { errors } from 'jose'
 import { Problem } from '../../core/problem.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
+import type { Holders } from './holders.ts'
 import type { Hosted, HostedServers } from './hosted.ts'
-import type { Identity } from './identity.ts'
+import type { HostedClaims, Identity } from './identity.ts'
 
 /** A verified caller of one server. Made here and by nobody else. */
 export interface Guest {
@@ -17,9 +18,12 @@ export class Guests {
   readonly #hosted: HostedServers
   readonly #identity: () => Promise<Identity>
 
-  constructor(hosted: HostedServers, identity: () => Promise<Identity>) {
+  readonly #holders: Holders
+
+  constructor(hosted: HostedServers, identity: () => Promise<Identity>, holders: Holders) {
     this.#hosted = hosted
     this.#identity = identity
+    this.#holders = holders
   }
 
   /**
@@ -34,13 +38,14 @@ export class Guests {
     const { tenantId, workspaceId } = server.ref
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
-    if (!same || !(await this.#stands(claims.clientId, server))) throw new Problem('token_invalid')
+    if (!same || !(await this.#stands(claims, server))) throw new Problem('token_invalid')
     return { subject: claims.sub, server, scopes: claims.scopes }
   }
 
-  /** A token outlives its client by no more than the few seconds that clients are remembered. */
-  async #stands(clientId: string, server: Hosted): Promise<boolean> {
+  /** A token outlives its client and its person by no more than the few seconds that they are remembered. */
+  async #stands({ sub, clientId }: HostedClaims, server: Hosted): Promise<boolean> {
     if (clientId === OPERATOR_CLIENT) return true
+    if (sub !== clientId && (await this.#holders.actsFor(clientId, sub))) return true
     return (await this.#hosted.client(clientId))?.serverId === server.id
   }
 }

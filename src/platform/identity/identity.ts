@@ -1,25 +1,22 @@
 /** The embedded issuer: a standard OAuth 2.1 / OpenID provider mounted under /auth, with its key in the database. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import {
-  calculateJwkThumbprint,
-  createLocalJWKSet,
-  errors,
-  exportJWK,
-  generateKeyPair,
-  type JWK,
-  type JWTPayload,
-  jwtVerify,
-} from 'jose'
+import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import type { Provider } from 'oidc-provider'
 import storage from 'oidc-provider/lib/helpers/als.js'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { restful } from '../contexts.ts'
 import type { Database } from '../pg/database.ts'
-import { sql } from '../pg/sql.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
-import { SystemScope } from '../system.ts'
 import type { HostedServers } from './hosted.ts'
-import { ALGORITHM, openProvider } from './issuer.ts'
+import { type IssuerSettings, openProvider } from './issuer.ts'
+import { IssuerState } from './issuer-state.ts'
+import type { OAuthClients } from './oauth-clients.ts'
+import type { People } from './people.ts'
+import { Registration } from './registration.ts'
+import { SignIn } from './sign-in.ts'
+import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
+import { Targets } from './targets.ts'
 
 export interface Claims {
   readonly sub: string
@@ -39,45 +36,73 @@ export interface HostedClaims {
   readonly scopes: ReadonlySet<string>
 }
 
+/** What the issuer is made of. */
+export interface IdentityParts {
+  readonly config: Config
+  readonly database: Database
+  readonly secrets: Secrets
+  readonly keys: SigningKeys
+  readonly hosted: HostedServers
+  readonly people: People
+  readonly clients: OAuthClients
+}
+
 export class Identity {
   readonly issuer: string
   readonly audience: string
-  readonly #handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>
+  /** Of the issuer's own pages. */
+  readonly origin: string
+  readonly people: People
+  readonly signIn: SignIn
+  readonly registration: Registration
+  readonly #keys: SigningKeys
+  readonly #settings: IssuerSettings
   readonly #within = restful(storage)
-  readonly #keys: ReturnType<typeof createLocalJWKSet>
   readonly #address: Readonly<Record<string, string>>
+  #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor(config: Config, jwk: JWK, secrets: Secrets, hosted: HostedServers) {
+  private constructor({ config, database, secrets, keys, hosted, people, clients }: IdentityParts) {
     const base = publicUrl(config)
-    const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
-    const cookieKey = secrets.derive('cookies')
     this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
-    const { d: _private, ...publicJwk } = jwk
-    this.#keys = createLocalJWKSet({ keys: [publicJwk] })
+    this.people = people
+    this.#keys = keys
     const { issuer, audience } = this
-    this.#handle = openProvider({ issuer, audience, jwk, operatorSecret, cookieKey, hosted }).callback()
-    const { host, protocol } = new URL(base)
+    const targets = new Targets({ audience, hosted, people, clients })
+    const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
+    const cookieKey = secrets.derive('cookies')
+    const state = new IssuerState(database, secrets)
+    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state }
+    const provider = () => this.#provider()
+    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
+    this.registration = new Registration(clients)
+    const { host, protocol, origin } = new URL(base)
+    this.origin = origin
     this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
   }
 
-  static async open(
-    config: Config,
-    database: Database,
-    secrets: Secrets,
-    hosted: HostedServers,
-  ): Promise<Identity> {
-    return new Identity(config, await signingKey(database, secrets), secrets, hosted)
+  static async open(parts: IdentityParts): Promise<Identity> {
+    const opened = new Identity(parts)
+    await opened.#provider()
+    return opened
+  }
+
+  /** The provider takes its keys when it is made, so with other keys it is another one; what it keeps is elsewhere. */
+  async #provider(): Promise<Provider> {
+    const keys = await this.#keys.current()
+    if (this.#opened?.keys !== keys) this.#opened = { keys, provider: openProvider(this.#settings, keys) }
+    return this.#opened.provider
   }
 
   /**
    * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
    * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
    */
-  handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
+  async handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
+    const provider = await this.#provider()
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
-    return this.#within(() => this.#handle(request, response))
+    return this.#within(() => provider.callback()(request, response))
   }
 
   /**
@@ -115,7 +140,7 @@ export class Identity {
   }
 
   async #payload(token: string, audience: string): Promise<JWTPayload> {
-    const { payload } = await jwtVerify(token, this.#keys, {
+    const { payload } = await jwtVerify(token, this.#find, {
       issuer: this.issuer,
       audience,
       algorithms: [ALGORITHM],
@@ -125,25 +150,14 @@ export class Identity {
     })
     return payload
   }
-}
 
-/** One key for all API processes: the first that starts makes it, whoever comes at the same time takes that. */
-async function signingKey(database: Database, secrets: Secrets): Promise<JWK> {
-  const system = new SystemScope('signing-keys', database)
-  const existing = await system.row<{ sealed: Buffer }>(
-    sql`select sealed from signing_keys order by created_at desc, id limit 1`,
-  )
-  if (existing !== undefined) return JSON.parse(secrets.open('signing-key', existing.sealed).toString())
-  const made = await makeKey()
-  const sealed = secrets.seal('signing-key', Buffer.from(JSON.stringify(made)))
-  const kept = await system.row<{ sealed: Buffer }>(sql`
-    insert into signing_keys (id, sealed) values ('first', ${sealed})
-    on conflict (id) do update set id = excluded.id returning sealed`)
-  return JSON.parse(secrets.open('signing-key', kept?.sealed ?? sealed).toString())
-}
-
-async function makeKey(): Promise<JWK> {
-  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
-  const jwk = await exportJWK(privateKey)
-  return { ...jwk, kid: await calculateJwkThumbprint(jwk) }
+  /** Another node may have made a key since. */
+  readonly #find: JWTVerifyGetKey = async (header, token) => {
+    try {
+      return await (await this.#keys.current()).find(header, token)
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      return (await this.#keys.renewed()).find(header, token)
+    }
+  }
 }

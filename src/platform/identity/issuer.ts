@@ -1,60 +1,44 @@
-/** The OAuth provider behind the issuer: who its clients are, and for which resource it gives which token. */
+/** The OAuth provider behind the issuer: which flows it offers, who its clients are, and for how long things last. */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { JWK } from 'jose'
 import {
   type Adapter,
   type AdapterPayload,
   type Client,
-  errors,
+  type Configuration,
+  interactionPolicy,
   type KoaContextWithOIDC,
   Provider,
 } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
-import type { AgentClient, Hosted, HostedServers } from './hosted.ts'
-
-export const ALGORITHM = 'ES256'
+import type { HostedServers } from './hosted.ts'
+import type { IssuerState } from './issuer-state.ts'
+import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
+import { plainPage } from './pages.ts'
+import type { People } from './people.ts'
+import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import type { Targets } from './targets.ts'
 
 export interface IssuerSettings {
   readonly issuer: string
-  /** Audience of tokens for the REST API. */
-  readonly audience: string
-  readonly jwk: JWK
   readonly operatorSecret: string
   readonly cookieKey: string
   readonly hosted: HostedServers
+  readonly clients: OAuthClients
+  readonly people: People
+  readonly targets: Targets
+  readonly state: IssuerState
 }
 
-/** Only client credentials: there is no sign-in of people, so nothing that keeps state. */
-export function openProvider(settings: IssuerSettings): Provider {
-  const { issuer, audience, jwk, hosted } = settings
-  const provider = new Provider(issuer, {
-    adapter: (name) => (name === 'Client' ? new Clients(hosted) : new Stateless()),
-    jwks: { keys: [{ ...jwk, alg: ALGORITHM, use: 'sig' }] },
-    cookies: { keys: [settings.cookieKey] },
-    clients: [clientOf(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
-    // No flow with a browser: none is announced.
-    responseTypes: [],
-    scopes: ['openid'],
-    ttl: { ClientCredentials: LIMITS.tokenSeconds },
-    extraTokenClaims: async (_context, token) =>
-      'resourceServer' in token && token.clientId !== undefined
-        ? claimsFor(settings, token.clientId, String(token.resourceServer?.identifier()))
-        : {},
-    features: {
-      devInteractions: { enabled: false },
-      clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        defaultResource: async (_context, client) => defaultResource(settings, client?.clientId),
-        useGrantedResource: () => true,
-        getResourceServerInfo: async (context, resource, client) =>
-          resource === audience
-            ? forApi(audience, client)
-            : forServer(context, resource, await granted(hosted, resource, client)),
-      },
-    },
+export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
+  const provider = new Provider(settings.issuer, {
+    ...flows(settings),
+    ...pages(settings),
+    adapter: (name) => (name === 'Client' ? new Clients(settings) : settings.state.of(name)),
+    jwks: { keys: keys.keys.map((jwk) => ({ ...jwk, alg: ALGORITHM, use: 'sig' })) },
+    cookies: cookies(settings),
+    clients: [machineClient(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
   })
   // Digests are kept instead of secrets; the request's is compared in that form.
   provider.Client.prototype.compareClientSecret = function compare(this: Client, actual: string): boolean {
@@ -65,9 +49,118 @@ export function openProvider(settings: IssuerSettings): Provider {
   return provider
 }
 
+/** Client credentials, and the code flow with PKCE and refresh tokens that are used once (RFC 9700). */
+function flows({ targets, people }: IssuerSettings): Configuration {
+  return {
+    responseTypes: ['code'],
+    scopes: ['openid'],
+    pkce: { required: () => true },
+    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
+    allowOmittingSingleRegisteredRedirectUri: false,
+    claims: { openid: ['sub'] },
+    rotateRefreshToken: true,
+    issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
+    expiresWithSession: async () => false,
+    ttl: {
+      AccessToken: LIMITS.personTokenSeconds,
+      IdToken: LIMITS.personTokenSeconds,
+      ClientCredentials: LIMITS.tokenSeconds,
+      AuthorizationCode: LIMITS.authorizationCodeSeconds,
+      Interaction: LIMITS.interactionSeconds,
+      Session: LIMITS.signInSeconds,
+      Grant: LIMITS.refreshSeconds + LIMITS.signInSeconds,
+      RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
+    },
+    findAccount: async (_context, id) => {
+      const person = await people.find(id)
+      return person === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
+    },
+    extraTokenClaims: async (_context, token) =>
+      'resourceServer' in token && token.clientId !== undefined
+        ? targets.claims({
+            clientId: token.clientId,
+            accountId: 'accountId' in token ? token.accountId : undefined,
+            scopes: new Set(token.scope?.split(' ')),
+            resource: String(token.resourceServer?.identifier()),
+          })
+        : {},
+    // A page of a client may ask for its own tokens, no other page may.
+    clientBasedCORS: (_context, origin, client) =>
+      (client.redirectUris ?? []).some((uri) => new URL(uri).origin === origin),
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+      userinfo: { enabled: false },
+      revocation: { enabled: true },
+      // For the metadata alone: the route is ours (registration.ts).
+      registration: { enabled: true },
+      clientCredentials: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: (_context, client) => targets.default(client?.clientId),
+        useGrantedResource: () => true,
+        getResourceServerInfo: (context, resource, client) => targets.describe(context, resource, client),
+      },
+    },
+  }
+}
+
+function pages({ issuer }: IssuerSettings): Configuration {
+  const policy = interactionPolicy.base()
+  // A session may outlive its account, or the tenant that it belongs to may be suspended.
+  policy
+    .get('login')
+    ?.checks.add(
+      new interactionPolicy.Check('account_gone', 'the account is not there any more', ({ oidc }) =>
+        oidc.session?.accountId !== undefined && oidc.account === undefined
+          ? interactionPolicy.Check.REQUEST_PROMPT
+          : interactionPolicy.Check.NO_NEED_TO_PROMPT,
+      ),
+    )
+  return {
+    routes: {
+      authorization: '/authorize',
+      token: '/token',
+      jwks: '/jwks',
+      revocation: '/revoke',
+      registration: '/register',
+    },
+    interactions: {
+      policy,
+      url: (_context, { uid }) => `${new URL(issuer).pathname}/interaction/${uid}`,
+    },
+    renderError: (context: KoaContextWithOIDC, out) => {
+      const text = out.error_description ?? out.error
+      const { html, headers } = plainPage('This request cannot be answered', text, context.status)
+      context.set(headers)
+      context.type = 'html'
+      context.body = html
+    },
+  }
+}
+
+/** Over https the names are such that no other host and no plain connection can set them (RFC 6265bis §4.1.3). */
+function cookies({ issuer, cookieKey }: IssuerSettings): NonNullable<Configuration['cookies']> {
+  const secure = issuer.startsWith('https:')
+  const options = { httpOnly: true, sameSite: 'lax', signed: true, secure, overwrite: true } as const
+  const [host, path] = secure ? ['__Host-', '__Secure-'] : ['', '']
+  return {
+    keys: [cookieKey],
+    names: {
+      session: `${host}tenon_session`,
+      interaction: `${path}tenon_interaction`,
+      resume: `${path}tenon_resume`,
+    },
+    long: { ...options, path: '/' },
+    short: options,
+  }
+}
+
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-function clientOf(id: string, secretHash: string) {
+function machineClient(id: string, secretHash: string) {
   return {
     client_id: id,
     client_secret: secretHash,
@@ -78,96 +171,44 @@ function clientOf(id: string, secretHash: string) {
   } satisfies AdapterPayload
 }
 
-function resourceInfo(audience: string, scope: string, accessTokenTTL: number) {
-  const jwt = { sign: { alg: ALGORITHM } } as const
-  return { scope, audience, accessTokenFormat: 'jwt', accessTokenTTL, jwt } as const
+/** Native where it listens on the person's own machine: then the port may be any (RFC 8252 §7.3). */
+function publicClient({ id, name, redirectUris }: OAuthClient) {
+  return {
+    client_id: id,
+    client_name: name,
+    token_endpoint_auth_method: 'none',
+    application_type: redirectUris.some((uri) => uri.startsWith('http:')) ? 'native' : 'web',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    redirect_uris: [...redirectUris],
+    id_token_signed_response_alg: ALGORITHM,
+  } satisfies AdapterPayload
 }
 
-/** The REST API has roles, not scopes, and its tokens are for the operator alone. */
-function forApi(audience: string, client: Client) {
-  if (client.clientId !== OPERATOR_CLIENT) throw new errors.InvalidTarget()
-  return resourceInfo(audience, '', LIMITS.tokenSeconds)
-}
+/** Clients are made through the API and read here; the provider writes none. */
+class Clients implements Adapter {
+  readonly #hosted: HostedServers
+  readonly #clients: OAuthClients
 
-interface Grantable {
-  readonly scopes: readonly string[]
-  /** What is given where no scope is asked for. */
-  readonly unasked: readonly string[]
-}
-
-/** @throws InvalidTarget, with the same words for what is not there, not published, or not the client's */
-async function granted(hosted: HostedServers, resource: string, client: Client): Promise<Grantable> {
-  const server = await hosted.byResource(resource)
-  const agent = client.clientId === OPERATOR_CLIENT ? undefined : await hosted.client(client.clientId)
-  if (server === undefined) throw new errors.InvalidTarget()
-  if (client.clientId !== OPERATOR_CLIENT && agent?.serverId !== server.id) throw new errors.InvalidTarget()
-  const allowed = agent?.scopes ?? server.scopes
-  const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
-  const scopes = within(server.scopes)
-  if (agent === undefined) return { scopes, unasked: [] }
-  const reading = within(server.baseline)
-  return { scopes, unasked: reading.length > 0 ? reading : scopes }
-}
-
-/**
- * Without `scope` an agent gets what only reads (RFC 6749 §3.3); the operator's client, to which all is open, gets
- * nothing that it does not name. What is unknown is not granted.
- */
-function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unasked }: Grantable) {
-  const { params } = context.oidc
-  if (params === undefined) throw new errors.InvalidRequest('no parameters')
-  if (params['scope'] === undefined && unasked.length > 0) params['scope'] = unasked.join(' ')
-  const asked = params['scope'] === undefined ? [] : String(params['scope']).split(' ')
-  if (asked.length > 0 && !asked.some((scope) => scopes.includes(scope))) {
-    throw new errors.InvalidScope('none of the requested scopes can be granted', asked.join(' '))
+  constructor({ hosted, clients }: IssuerSettings) {
+    this.#hosted = hosted
+    this.#clients = clients
   }
-  return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)
-}
 
-/** What a client means that names no resource: the API for the operator, its own server for an agent. */
-async function defaultResource(
-  { audience, hosted }: IssuerSettings,
-  clientId: string | undefined,
-): Promise<string> {
-  const agent: AgentClient | undefined =
-    clientId === undefined || clientId === OPERATOR_CLIENT ? undefined : await hosted.client(clientId)
-  return agent === undefined ? audience : hosted.resource(agent.workspaceId, agent.slug)
-}
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    const agent = await this.#hosted.client(id)
+    if (agent !== undefined) return machineClient(agent.id, agent.secretHash)
+    const client = await this.#clients.find(id)
+    if (client === undefined) return undefined
+    return client.kind === 'public' ? publicClient(client) : machineClient(client.id, client.secretHash ?? '')
+  }
 
-async function claimsFor({ audience, hosted }: IssuerSettings, clientId: string, resource: string) {
-  if (resource === audience) return clientId === OPERATOR_CLIENT ? { roles: ['operator'] } : {}
-  const server: Hosted | undefined = await hosted.byResource(resource)
-  if (server === undefined) throw new errors.InvalidTarget()
-  const { tenantId, workspaceId } = server.ref
-  return { tenant_id: tenantId, workspace_id: workspaceId, mcp_server: server.id }
-}
-
-/** Client credentials give self-contained tokens: there is nothing to keep, and nothing that could be found. */
-class Stateless implements Adapter {
   async upsert(): Promise<void> {
-    throw new TypeError('the issuer offers no grant that keeps state')
-  }
-  async find(_id: string): Promise<AdapterPayload | undefined> {
-    return undefined
+    throw new TypeError('the provider makes no clients')
   }
   async findByUserCode(): Promise<undefined> {}
   async findByUid(): Promise<undefined> {}
   async consume(): Promise<void> {}
   async destroy(): Promise<void> {}
   async revokeByGrantId(): Promise<void> {}
-}
-
-/** Agents' clients are made through the API and read here. */
-class Clients extends Stateless {
-  readonly #hosted: HostedServers
-
-  constructor(hosted: HostedServers) {
-    super()
-    this.#hosted = hosted
-  }
-
-  override async find(id: string): Promise<AdapterPayload | undefined> {
-    const agent = await this.#hosted.client(id)
-    return agent === undefined ? undefined : clientOf(agent.id, agent.secretHash)
-  }
 }

@@ -1,0 +1,176 @@
+/** The issuer on HTTP: what the provider answers itself, and the pages where people sign in. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
+import type { Identity } from '../platform/identity/identity.ts'
+import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
+import { isPossible } from '../platform/identity/passwords.ts'
+import type { Exchange } from '../platform/identity/sign-in.ts'
+
+/** What the provider is asked; the rest of its routes is not offered. */
+const OFFERED =
+  /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
+
+const FORM_BYTES_MAX = 8_192
+
+type Form = Readonly<Record<string, string>>
+
+export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
+  await app.register(async (auth) => mountProvider(auth, identity))
+  await app.register(async (pages) => mountPages(pages, identity))
+  mountRegistration(app, identity)
+}
+
+/** The provider reads its own bodies and writes its own replies; only the request id is ours. */
+function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  app.all('/auth/*', async (request, reply) => {
+    if (!OFFERED.test(request.url)) throw new Problem('route_not_found')
+    const issuer = await identity()
+    reply.raw.setHeader('x-request-id', request.id)
+    reply.hijack()
+    await issuer.handle(
+      request.raw,
+      reply.raw,
+      request.url.replace('oauth-authorization-server', 'openid-configuration'),
+    )
+  })
+}
+
+function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  )
+  const path = '/auth/interaction/:uid'
+  app.get(path, async (request, reply) => {
+    const { signIn } = await identity()
+    return show(reply, await asked(signIn.ask(exchangeOf(request, reply))))
+  })
+  app.post(path, async (request, reply) => {
+    const issuer = await identity()
+    refuseOtherSites(request, issuer)
+    return answer(issuer, request, reply)
+  })
+  app.get('/auth/invitation', async (request, reply) =>
+    show(reply, await invitation(await identity(), tokenOf(request))),
+  )
+  app.post('/auth/invitation', async (request, reply) => {
+    const issuer = await identity()
+    refuseOtherSites(request, issuer)
+    return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
+  })
+}
+
+/** RFC 7591. Any page may ask: what it gets is an id that opens nothing by itself. */
+function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+  const path = '/auth/register'
+  const open = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
+  app.options(path, async (_request, reply) =>
+    reply
+      .code(204)
+      .headers({
+        ...open,
+        'access-control-allow-methods': 'POST',
+        'access-control-allow-headers': 'content-type',
+      })
+      .send(),
+  )
+  app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
+    const { registration } = await identity()
+    const { status, body } = await registration.take(request.body, request.ip)
+    return reply.code(status).headers(open).send(body)
+  })
+}
+
+async function answer(issuer: Identity, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const { signIn } = issuer
+  const exchange = exchangeOf(request, reply)
+  const { action, tenant = '', email = '', password = '' } = formOf(request)
+  if (action === 'login') {
+    const credentials = { tenant: tenant.trim(), email: email.trim(), password, address: request.ip }
+    const attempt = await guarded(() => signIn.login(exchange, credentials))
+    if (attempt === undefined) return show(reply, OVER)
+    if ('redirect' in attempt) return reply.redirect(attempt.redirect, 303)
+    return show(reply, loginPage(await signIn.ask(exchange), attempt.refused))
+  }
+  if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
+  const next = await guarded(() => signIn[action](exchange))
+  return next === undefined ? show(reply, OVER) : reply.redirect(next, 303)
+}
+
+async function asked(question: ReturnType<Identity['signIn']['ask']>): Promise<Page> {
+  const found = await guarded(() => question)
+  if (found === undefined) return OVER
+  return found.kind === 'login' ? loginPage(found) : consentPage(found)
+}
+
+const OVER = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
+const NO_INVITATION = plainPage(
+  'This invitation is not valid',
+  'It was used already, or it has run out. Ask for a new one.',
+  404,
+)
+
+/** undefined where no sign-in is under way in this browser. */
+async function guarded<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'not_found') return undefined
+    throw error
+  }
+}
+
+async function invitation({ people }: Identity, token: string): Promise<Page> {
+  const email = await people.invited(token)
+  return email === undefined ? NO_INVITATION : invitationPage(email)
+}
+
+async function accept({ people }: Identity, token: string, form: Form): Promise<Page> {
+  const email = await people.invited(token)
+  if (email === undefined) return NO_INVITATION
+  const { password = '', again = '' } = form
+  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  if (password !== again) return invitationPage(email, 'The two are not the same.')
+  if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
+  if (!(await people.accept(token, password))) return NO_INVITATION
+  return plainPage(
+    'Your password is set',
+    'You can close this page and sign in where you were asked to.',
+    200,
+  )
+}
+
+/**
+ * Cookies are not sent from other sites (SameSite=Lax); browsers say besides whence a form comes. From a page that has
+ * the referrer policy of ours, the origin is `null`.
+ */
+function refuseOtherSites({ headers }: FastifyRequest, { origin }: Identity): void {
+  const site = headers['sec-fetch-site']
+  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
+  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
+    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
+}
+
+const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({
+  request: request.raw,
+  response: reply.raw,
+  uid: (request.params as { uid: string }).uid,
+})
+
+const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
+
+/** It stands in the query, which no log line has. */
+function tokenOf({ query }: FastifyRequest): string {
+  const { token } = query as { token?: unknown }
+  return typeof token === 'string' ? token : ''
+}
+
+const show = (reply: FastifyReply, { status, headers, html }: Page) =>
+  reply.code(status).headers(headers).send(html)

@@ -1,0 +1,36 @@
+/** What an admin may ask of the issuer: a way in for a person; of an operator alone, new keys. */
+
+import { hash, randomBytes } from 'node:crypto'
+import type { Actor } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Parts } from '../parts.ts'
+
+const TOKEN_BYTES = 32
+
+export interface Invitation {
+  /** The page where the password is set; shown once. */
+  readonly url: string
+  readonly digest: Buffer
+}
+
+export class Issuing {
+  readonly #actor: Actor
+  readonly #parts: Parts
+
+  constructor(actor: Actor, parts: Parts) {
+    this.#actor = actor
+    this.#parts = parts
+  }
+
+  invite(): Invitation {
+    const token = randomBytes(TOKEN_BYTES).toString('base64url')
+    const url = `${this.#parts.publicUrl}/auth/invitation?token=${token}`
+    return { url, digest: hash('sha256', token, 'buffer') }
+  }
+
+  /** @returns the new key's `kid`. @throws Problem `forbidden` */
+  async rotateKeys(revoke: boolean): Promise<string> {
+    if (this.#actor.role !== 'operator') throw new Problem('forbidden')
+    return this.#parts.signingKeys.rotate(revoke)
+  }
+}

@@ -1,0 +1,73 @@
+/** OAuth clients that were made through the API: machines with a secret, and public ones that act for people. */
+
+import { idPattern, randomIds, typeId } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Role } from '../../core/policy.ts'
+import type { Database } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+import { SystemScope } from '../system.ts'
+import { KeyCache } from './key-cache.ts'
+import type { Holding } from './people.ts'
+
+export interface OAuthClient extends Holding {
+  readonly id: string
+  readonly name: string
+  readonly kind: 'machine' | 'public'
+  /** Of a machine. */
+  readonly role: Role | null
+  /** SHA-256 of a machine's secret, hex. */
+  readonly secretHash: string | null
+  readonly redirectUris: readonly string[]
+  /** It came by itself: it gets tokens for hosted MCP servers and for nothing else. */
+  readonly registered: boolean
+}
+
+const CLIENT_ID = new RegExp(idPattern('client'))
+
+export class OAuthClients {
+  readonly #system: SystemScope
+  readonly #known = new KeyCache<OAuthClient | null>()
+
+  constructor(database: Database) {
+    this.#system = new SystemScope('issuer', database)
+  }
+
+  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
+  async find(id: string): Promise<OAuthClient | undefined> {
+    if (!CLIENT_ID.test(id)) return undefined
+    const known = this.#known.get(id)
+    if (known !== undefined) return known ?? undefined
+    const row = await this.#system.row<OAuthClient>(sql`
+      select id, tenant_id as "tenantId", workspace_id as "workspaceId", name, kind, role,
+        secret_hash as "secretHash", redirect_uris as "redirectUris", registered
+      from oauth_clients where id = ${id}`)
+    this.#known.set(id, row ?? null)
+    return row
+  }
+
+  /**
+   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long.
+   * @returns its id; undefined where there are as many as there may be
+   */
+  async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
+    const id = typeId('client', randomIds.uuid())
+    const forget = sql`
+      delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
+        when used_at is null then make_interval(hours => ${LIMITS.registrationUnusedHours})
+        else make_interval(days => ${LIMITS.registrationIdleDays}) end`
+    const insert = sql`
+      insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
+      select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
+      where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
+      returning id`
+    const [, made = []] = await this.#system.batch(forget, insert)
+    return made.length === 0 ? undefined : id
+  }
+
+  /** A registered client that gets a token is in use; once a day is often enough to know. */
+  async touch(id: string): Promise<void> {
+    await this.#system.rows(sql`
+      update oauth_clients set used_at = now()
+      where id = ${id} and registered and (used_at is null or used_at < now() - interval '1 day')`)
+  }
+}

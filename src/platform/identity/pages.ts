@@ -1,0 +1,126 @@
+/** The issuer's pages: plain HTML of the server, nothing from elsewhere, no script, in nobody's frame. */
+
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
+import type { Question } from './sign-in.ts'
+
+export interface Page {
+  readonly status: number
+  readonly html: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:12vh auto;padding:0 1rem;color:#1a1a1a}
+h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
+button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}`
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+
+/** @param formTarget an origin besides our own to which a form may lead in the end */
+function page(title: string, body: string, status = 200, formTarget = ''): Page {
+  const policy = [
+    "default-src 'none'",
+    `style-src 'sha256-${STYLE_HASH}'`,
+    `form-action 'self' ${formTarget}`.trim(),
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ]
+  return {
+    status,
+    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title><style>${STYLE}</style><h1>${escaped(title)}</h1>${body}</html>`,
+    headers: {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy.join('; '),
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+    },
+  }
+}
+
+const form = (fields: string) => `<form method="post" autocomplete="on">${fields}</form>`
+const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
+const button = (action: string, label: string) =>
+  `<button name="action" value="${action}" formnovalidate>${label}</button>`
+const fault = (text: string) => (text === '' ? '' : `<p class="fault" role="alert">${escaped(text)}</p>`)
+
+const FAULTS = {
+  wrong: 'This e-mail address and this password do not belong together.',
+  too_many: 'Too many attempts. Wait a quarter of an hour, then try again.',
+} as const
+
+/** @param refused why the last attempt failed; the same whether or not there is such an account */
+export function loginPage(question: Question, refused?: keyof typeof FAULTS): Page {
+  const fields = [
+    question.asksTenant
+      ? field('Tenant (empty for operators)', 'name="tenant" maxlength="40" autocapitalize="none"')
+      : '',
+    field('E-mail address', 'name="email" type="email" maxlength="320" autocomplete="username" required'),
+    field(
+      'Password',
+      `name="password" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
+    ),
+    '<button name="action" value="login">Sign in</button>',
+    button('deny', 'Cancel'),
+  ]
+  const text = `<p><b>${escaped(question.clientName)}</b> asks you to sign in.</p>`
+  const status = refused === undefined ? 200 : refused === 'wrong' ? 401 : 429
+  const body = `${text}${fault(refused === undefined ? '' : FAULTS[refused])}${form(fields.join(''))}`
+  return page('Sign in', body, status, originOf(question))
+}
+
+export function consentPage(question: Question): Page {
+  const { clientName, email, possible, scopes, resource } = question
+  const host = escaped(new URL(question.redirectUri).host)
+  const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
+  if (!possible) {
+    const text = `<p>${escaped(email)} may not use <b>${escaped(clientName)}</b> for this.</p>`
+    return page('Not for this account', `${text}${form(others)}`, 403, originOf(question))
+  }
+  const list = scopes
+    .filter((scope) => scope !== '')
+    .map((scope) => `<li><code>${escaped(scope)}</code></li>`)
+  const stranger = question.registered
+    ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
+    : ''
+  const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at</p><p><code>${escaped(resource)}</code></p>
+<ul>${list.join('')}</ul><p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
+  return page(
+    'Allow access?',
+    `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
+    200,
+    originOf(question),
+  )
+}
+
+export function invitationPage(email: string, wrong = ''): Page {
+  const password = (label: string, name: string) =>
+    field(
+      label,
+      `name="${name}" type="password" minlength="${LIMITS.passwordCharsMin}" maxlength="${LIMITS.passwordCharsMax}" autocomplete="new-password" required`,
+    )
+  const fields = [
+    password(`Password, at least ${LIMITS.passwordCharsMin} characters`, 'password'),
+    password('The same again', 'again'),
+    '<button>Set the password</button>',
+  ]
+  const body = `<p>For the account of ${escaped(email)}.</p>${fault(wrong)}${form(fields.join(''))}`
+  return page('Set your password', body, wrong === '' ? 200 : 400)
+}
+
+/** A page that says something and asks nothing. */
+export function plainPage(title: string, text: string, status: number): Page {
+  return page(title, `<p>${escaped(text)}</p>`, status)
+}
+
+/** A form that leads to a redirect needs its target in the policy: browsers hold redirects against it too. */
+const originOf = ({ redirectUri }: Question) => new URL(redirectUri).origin

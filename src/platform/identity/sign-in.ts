@@ -1,0 +1,176 @@
+/** What happens while a person is asked: who she is, and whether the client may act for her. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { errors, type Interaction, type Provider } from 'oidc-provider'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { Attempts } from './attempts.ts'
+import type { HostedServers } from './hosted.ts'
+import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
+import type { People, Person } from './people.ts'
+import type { Targets } from './targets.ts'
+
+export interface SignInParts {
+  readonly issuer: string
+  readonly provider: () => Promise<Provider>
+  readonly people: People
+  readonly clients: OAuthClients
+  readonly hosted: HostedServers
+  readonly targets: Targets
+}
+
+/** A browser in the middle of an authorization: its cookies say which. */
+export interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** The last part of the page's path. */
+  readonly uid: string
+}
+
+/** What the person is to be asked. */
+export interface Question {
+  readonly kind: 'login' | 'consent'
+  readonly clientName: string
+  /** Nobody has vouched for its name. */
+  readonly registered: boolean
+  /** Where she is sent when she has answered. */
+  readonly redirectUri: string
+  /** Whether the tenant has to be named: nothing that is asked for says it. */
+  readonly asksTenant: boolean
+  readonly scopes: readonly string[]
+  readonly resource: string
+  readonly email: string
+  /** Whether her account may use this client for this resource. */
+  readonly possible: boolean
+}
+
+export interface Credentials {
+  readonly tenant: string
+  readonly email: string
+  readonly password: string
+  /** Whence it came. */
+  readonly address: string
+}
+
+export type Attempt = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
+
+export class SignIn {
+  readonly #parts: SignInParts
+  readonly #attempts = new Attempts()
+
+  constructor(parts: SignInParts) {
+    this.#parts = parts
+  }
+
+  /** @throws Problem `not_found` where no authorization is under way in this browser */
+  async ask(exchange: Exchange): Promise<Question> {
+    const { details, client } = await this.#open(exchange)
+    const person = await this.#personOf(details)
+    const resource = String(details.params['resource'] ?? '')
+    return {
+      kind: details.prompt.name === 'login' ? 'login' : 'consent',
+      clientName: client.name,
+      registered: client.registered,
+      redirectUri: String(details.params['redirect_uri']),
+      asksTenant: (await this.#tenantOf(details, client)) === undefined,
+      scopes: String(details.params['scope'] ?? '').split(' '),
+      resource,
+      email: person?.email ?? '',
+      possible: person !== undefined && (await this.#parts.targets.allows(person, client.id, resource)),
+    }
+  }
+
+  /** @throws Problem as {@link ask}, and `overloaded` */
+  async login(exchange: Exchange, credentials: Credentials): Promise<Attempt> {
+    const { details, client, provider } = await this.#open(exchange)
+    const known = await this.#tenantOf(details, client)
+    const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
+    const account = `${tenant}/${credentials.email.toLowerCase()}`
+    const admitted = [
+      this.#attempts.admit(`address:${credentials.address}`, LIMITS.attemptsPerAddressMax),
+      this.#attempts.admit(`account:${account}`, LIMITS.attemptsPerAccountMax),
+    ]
+    if (admitted.includes(false)) return { refused: 'too_many' }
+    const person = await this.#parts.people.recognise(tenant, credentials.email, credentials.password)
+    if (person === undefined) return { refused: 'wrong' }
+    this.#attempts.forgive(`account:${account}`)
+    this.#attempts.takeBack(`address:${credentials.address}`)
+    const result = { login: { accountId: person.id } }
+    const { request, response } = exchange
+    return {
+      redirect: await provider.interactionResult(request, response, result, {
+        mergeWithLastSubmission: false,
+      }),
+    }
+  }
+
+  /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */
+  async allow(exchange: Exchange): Promise<string> {
+    const { details, provider } = await this.#open(exchange)
+    const { possible } = await this.ask(exchange)
+    if (details.prompt.name !== 'consent' || !possible) throw new Problem('forbidden')
+    const grant = await grantOf(provider, details)
+    const { missingOIDCScope, missingResourceScopes } = details.prompt.details as Missing
+    if (missingOIDCScope !== undefined) grant.addOIDCScope(missingOIDCScope.join(' '))
+    for (const [resource, scopes] of Object.entries(missingResourceScopes ?? {}))
+      grant.addResourceScope(resource, scopes.join(' '))
+    const result = { consent: { grantId: await grant.save() } }
+    return provider.interactionResult(exchange.request, exchange.response, result)
+  }
+
+  /** @returns where to go on */
+  async deny({ request, response, ...rest }: Exchange): Promise<string> {
+    const { provider } = await this.#open({ request, response, ...rest })
+    const result = { error: 'access_denied', error_description: 'it was not allowed' }
+    return provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
+  }
+
+  /** Ends the session, so that somebody else may sign in. @returns where the same authorization begins anew */
+  async leave(exchange: Exchange): Promise<string> {
+    const { details, provider } = await this.#open(exchange)
+    const uid = details.session?.uid
+    const session = uid === undefined ? undefined : await provider.Session.findByUid(uid)
+    await session?.destroy()
+    const params = new URLSearchParams()
+    for (const [name, value] of Object.entries(details.params)) params.set(name, String(value))
+    return `${this.#parts.issuer}/authorize?${params}`
+  }
+
+  async #open({ request, response, uid }: Exchange) {
+    const provider = await this.#parts.provider()
+    const details = await provider.interactionDetails(request, response).catch((cause: unknown) => {
+      if (cause instanceof errors.SessionNotFound) throw new Problem('not_found', { cause })
+      throw cause
+    })
+    const client = await this.#parts.clients.find(String(details.params['client_id']))
+    if (details.uid !== uid || client === undefined) throw new Problem('not_found')
+    return { provider, details, client }
+  }
+
+  async #personOf({ session }: Interaction): Promise<Person | undefined> {
+    return session?.accountId === undefined ? undefined : this.#parts.people.find(session.accountId)
+  }
+
+  /** The tenant that follows from the client or from the server that is asked for. */
+  async #tenantOf(details: Interaction, client: OAuthClient): Promise<string | undefined> {
+    if (client.tenantId !== null) return client.tenantId
+    const server = await this.#parts.hosted.byResource(String(details.params['resource'] ?? ''))
+    return server?.ref.tenantId
+  }
+
+  /** Empty: the operators. */
+  async #tenantNamed(slug: string): Promise<string | null | undefined> {
+    return slug === '' ? null : this.#parts.people.tenantOf(slug)
+  }
+}
+
+interface Missing {
+  readonly missingOIDCScope?: readonly string[]
+  readonly missingResourceScopes?: Readonly<Record<string, readonly string[]>>
+}
+
+async function grantOf(provider: Provider, { grantId, session, params }: Interaction) {
+  const known = grantId === undefined ? undefined : await provider.Grant.find(grantId)
+  const accountId = session?.accountId ?? ''
+  return known ?? new provider.Grant({ accountId, clientId: String(params['client_id']) })
+}

@@ -1,0 +1,161 @@
+/** Both ledgers of requests against a naive model: the same answers in the same order, whatever the clock does. */
+
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { afterAll, expect, inject, test } from 'vitest'
+import { type Limit, limitOf } from '../../src/platform/limiter/limit.ts'
+import { type Charge, LocalLedger } from '../../src/platform/limiter/local-ledger.ts'
+import { passageOf } from '../../src/platform/limiter/passage.ts'
+import { SharedLedger } from '../../src/platform/limiter/shared-ledger.ts'
+
+const url = inject('tenon').env['REDIS_URL'] ?? ''
+const shared = new SharedLedger(url, () => {})
+const redis = new Redis(url)
+afterAll(() => {
+  shared.close()
+  redis.disconnect()
+})
+
+/** A bucket that is poured into: how much of it is taken, and when that was so. */
+class Model {
+  readonly #taken = new Map<string, { us: number; atUs: number }>()
+
+  /** @returns what was taken of each before, or undefined where the model would not have let it through */
+  charge(charges: readonly Charge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
+    const aheadUs = charges.map(({ bucket }) => {
+      const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
+      return Math.max(us - (nowUs - atUs), 0)
+    })
+    const requests = charges.map(
+      ({ limit }, at) => (limit.capacityUs - (aheadUs[at] ?? 0)) / limit.intervalUs,
+    )
+    const passed = requests.every((left) => left >= 1)
+    if (passed) {
+      for (const [at, { bucket, limit }] of charges.entries())
+        this.#taken.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
+    }
+    return { passed, aheadUs }
+  }
+}
+
+const limits: Limit[] = [
+  limitOf('key', { perMinute: 60_000, burst: 3 }),
+  limitOf('tenant', { perMinute: 7_000, burst: 10 }),
+  limitOf('address', { perMinute: 600, burst: 1 }),
+]
+const someOf = fc.subarray([0, 1, 2], { minLength: 1 })
+const chargesOf = (indices: readonly number[], run: string): Charge[] =>
+  indices.flatMap((index) => {
+    const limit = limits[index]
+    return limit === undefined ? [] : [{ bucket: `tenon:{test-${run}}:rate:${index}`, limit }]
+  })
+
+test('in memory, over any steps of the clock', () => {
+  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someOf })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      let nowUs = 1_000_000
+      const ledger = new LocalLedger(() => nowUs)
+      const model = new Model()
+      for (const { later, indices } of steps) {
+        nowUs += later
+        const charges = chargesOf(indices, 'local')
+        const { passed, aheadUs } = model.charge(charges, nowUs)
+        const found = ledger.charge(charges)
+        expect(found).toEqual(aheadUs)
+        expect(passageOf(charges, found).refused === undefined).toBe(passed)
+      }
+    }),
+  )
+})
+
+test('in Valkey, by its own clock', async () => {
+  const steps = fc.array(someOf, { minLength: 20, maxLength: 80 })
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      const run = randomUUID()
+      const model = new Model()
+      for (const indices of all) {
+        const charges = chargesOf(indices, run)
+        const found = await shared.charge(charges, true)
+        if (found === undefined) throw new Error('Valkey does not answer')
+        const { passed, aheadUs } = model.charge(charges, found.nowUs)
+        expect(found.aheadUs).toEqual(aheadUs)
+        expect(passageOf(charges, found.aheadUs).refused === undefined).toBe(passed)
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
+test('in Valkey, for crowds: each request finds what those before it took, in a few round trips', async () => {
+  const crowds = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someOf }), {
+    maxLength: 8,
+  })
+  await fc.assert(
+    fc.asyncProperty(crowds, async (all) => {
+      const run = randomUUID()
+      const model = new Model()
+      for (const { size, indices } of all) {
+        const charges = chargesOf(indices, run)
+        const found = await Promise.all(Array.from({ length: size }, () => shared.charge(charges, true)))
+        const times = found.map((one) => one?.nowUs ?? 0)
+        expect(new Set(times).size).toBeLessThanOrEqual(2)
+        for (const [at, one] of found.entries()) {
+          const { passed, aheadUs } = model.charge(charges, times[at] ?? 0)
+          expect(one?.aheadUs).toEqual(aheadUs)
+          expect(passageOf(charges, one?.aheadUs ?? []).refused === undefined).toBe(passed)
+        }
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
+test('a bucket is forgotten when it is full again', async () => {
+  const charge = {
+    bucket: `tenon:{test-${randomUUID()}}:rate:slow`,
+    limit: limitOf('key', { perMinute: 6, burst: 3 }),
+  }
+  await shared.charge([charge], true)
+  const ms = await redis.pttl(charge.bucket)
+  expect(ms).toBeGreaterThan(5_000)
+  expect(ms).toBeLessThanOrEqual(10_000)
+})
+
+test('a clock that was put back locks nobody out for longer than it takes to fill a bucket', async () => {
+  const [charge] = chargesOf([0], randomUUID())
+  if (charge === undefined) throw new Error('no charge')
+  const hourUs = 3_600_000_000
+  await redis.set(charge.bucket, Date.now() * 1_000 + hourUs)
+  const found = await shared.charge([charge], true)
+  const passage = passageOf([charge], found?.aheadUs ?? [])
+  expect(passage.refused?.headers['retry-after']).toBe('1')
+})
+
+test('a server that takes everything and says nothing is asked by one request a second', async () => {
+  const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const ledger = new SharedLedger(`redis://127.0.0.1:${port}`, () => {})
+  const startedMs = performance.now()
+  for (let n = 0; n < 40; n++) expect(await ledger.charge(chargesOf([0], 'silent'), false)).toBe(undefined)
+  // Each would wait for 75 ms.
+  expect(performance.now() - startedMs).toBeLessThan(1_500)
+  ledger.close()
+  silent.close()
+})
+
+test('what a bucket holds for ever new names is bounded', () => {
+  const nowUs = 0
+  const ledger = new LocalLedger(() => nowUs)
+  const [first] = chargesOf([2], 'first')
+  if (first === undefined) throw new Error('no charge')
+  ledger.charge([first])
+  expect(ledger.look([first])).toEqual([first.limit.intervalUs])
+  for (let n = 0; n < 50_000; n++) ledger.charge([{ bucket: String(n), limit: first.limit }])
+  expect(ledger.look([first])).toEqual([0])
+})

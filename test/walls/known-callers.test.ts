@@ -1,0 +1,46 @@
+/** Who is remembered costs the database nothing, and who is nobody, no more than a measure; counted on the wire. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeKey } from '../../src/platform/identity/keys.ts'
+import { aRoom, type Caller, operator, type Room } from '../support/tenants.ts'
+import { type CountedNode, countedNode } from '../support/wire.ts'
+
+const TRIES = 10
+
+let node: CountedNode
+let room: Room
+beforeAll(async () => {
+  node = await countedNode({ TENON_RATE_REFUSED: `6/min burst ${TRIES}` })
+  room = await aRoom()
+})
+afterAll(() => node?.close())
+
+const ask = (headers: Caller, remoteAddress = '127.0.0.1') =>
+  node.app.inject({ method: 'GET', url: '/v1/limits', headers, remoteAddress })
+
+test.each(['service', 'anon', 'token'])(
+  'a hundred requests of a remembered %s: no round trip',
+  async (who) => {
+    const as = who === 'token' ? await operator() : who === 'anon' ? room.anon : room.service
+    expect((await ask(as)).statusCode).toBe(200)
+    await node.platform.meters.flush()
+    const before = node.seen.trips
+    const startedMs = performance.now()
+    for (let n = 0; n < 100; n++) expect((await ask(as)).statusCode).toBe(200)
+    // A key is looked up again after five seconds.
+    const again = Math.floor((performance.now() - startedMs) / 5_000)
+    expect(node.seen.trips - before).toBeLessThanOrEqual(again)
+  },
+)
+
+test('five hundred keys that are nobody’s: the database is asked for a few', async () => {
+  const before = node.seen.trips
+  const codes = new Map<string, number>()
+  for (let n = 0; n < 500; n++) {
+    const { code } = (await ask({ apikey: makeKey('service') }, '203.0.113.50')).json()
+    codes.set(code, (codes.get(code) ?? 0) + 1)
+  }
+  expect([...codes.keys()].sort()).toEqual(['api_key_invalid', 'rate_limited'])
+  expect(codes.get('api_key_invalid')).toBeLessThanOrEqual(TRIES + 2)
+  expect(node.seen.trips - before).toBe(codes.get('api_key_invalid'))
+})
