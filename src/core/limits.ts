@@ -1,5 +1,8 @@
 /** Every number that bounds something, with its unit in the name. */
 
+import { AUDIT_LIMITS } from './limits/audit.ts'
+import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
   documentBytesMax: 262_144,
@@ -243,32 +246,6 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
-  idempotencyKeyCharsMax: 255,
-  idempotencyHours: 24,
-  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
-  idempotencyLeaseSeconds: 120,
-  /** A document of the largest size fits. */
-  idempotencyReplyBytesMax: 524_288,
-  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
-  idempotencyShelfRowsMax: 400,
-  idempotencyShelfBytesMax: 1_048_576,
-  /** Deeper input is taken by no operation. */
-  idempotencyInputDepthMax: 100,
-  /** How long an entry of the audit log may wait for others, and for the next attempt. */
-  auditFlushMs: 50,
-  auditRetryMs: 1_000,
-  auditLinesAtOnce: 500,
-  /** Of one process, some 500 bytes each. From half of it on, nothing is done whose entry is waited for. */
-  auditPendingMax: 10_000,
-  auditMinuteMs: 60_000,
-  /** Refusals from one address in one tenant that are entries of their own; and how many addresses are told apart. */
-  auditAlikePerMinute: 20,
-  auditFloodsMax: 1_000,
-  auditTextCharsMax: 1_024,
-  /** Deeper than documents and the lists around them. */
-  auditDepthMax: 100,
-  /** Entries that one call verifies. */
-  auditVerifiedMax: 10_000,
-  secretNameCharsMax: 40,
-  secretNamesKnownMax: 2_000,
+  ...IDEMPOTENCY_LIMITS,
+  ...AUDIT_LIMITS,
 } as const

@@ -22,19 +22,22 @@ import { type Sql, sql } from './pg/sql.ts'
 abstract class Scope {
   readonly actor: Actor
   readonly #mandate: Mandate
-  readonly #parts: Parts
+  protected readonly parts: Parts
   protected readonly ids: IdSource
+  /** For doors that run operations inside a scope of their own. */
+  readonly audit: Audit
 
   protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
     this.actor = actor
     this.#mandate = mandate
-    this.#parts = parts
+    this.parts = parts
     this.ids = ids
+    this.audit = parts.audit
   }
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#parts.statements.batch(this.#mandate, statements)
+    return this.parts.statements.batch(this.#mandate, statements)
   }
 
   /** The rows of one statement. */
@@ -60,20 +63,11 @@ abstract class Scope {
 
   /** Puts an error of ours into the log where its caller is told of it in no detail. */
   report(error: unknown, what: string): void {
-    this.#parts.log.error({ err: error, subject: this.actor.subject }, what)
-  }
-
-  /** The way into the audit log, for the doors that run operations inside a scope of their own. */
-  get audit(): Audit {
-    return this.#parts.audit
+    this.parts.log.error({ err: error, subject: this.actor.subject }, what)
   }
 
   protected durable(ref: TenantRef): Durable {
-    return new Durable(ref, this.#parts.temporal)
-  }
-
-  protected get parts(): Parts {
-    return this.#parts
+    return new Durable(ref, this.parts.temporal)
   }
 }
 

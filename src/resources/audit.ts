@@ -184,11 +184,12 @@ const ZEROS = '0'.repeat(64)
  */
 const verification = (chain: string, after: number, anchor: string | undefined): Sql => {
   const [seq = null, hash = null] = anchor?.split(':') ?? []
+  const most = LIMITS.auditVerifiedMax + (after > 0 ? 1 : 0)
   const zeros = sql`decode(${ZEROS}, 'hex')`
   return sql`
     with part as (
       select seq, entry, prev_hash, hash, tenant_id, workspace_id from audit
-      where tenant_id = ${chain} and seq >= ${after}::bigint order by seq limit ${LIMITS.auditVerifiedMax + 1}),
+      where tenant_id = ${chain} and seq >= ${after}::bigint order by seq limit ${most}),
     linked as (
       select *, lag(seq, 1, 0::bigint) over w as seq_before, lag(hash, 1, ${zeros}) over w as hash_before
       from part window w as (order by seq)),
@@ -206,7 +207,7 @@ const verification = (chain: string, after: number, anchor: string | undefined):
       from audit_heads where tenant_id = ${chain}),
     whole as (
       select (select count(*) from judged where seq > ${after}::bigint) as checked,
-        (select count(*) from part) <= ${LIMITS.auditVerifiedMax} as ended,
+        (select count(*) from part) < ${most} as ended,
         coalesce((select seq from ending), 0) as last,
         coalesce((select encode(hash, 'hex') from ending), ${ZEROS}) as last_hash)
     select w.checked, w.ended, w.last, s.seq as head_seq, s.hash as head_hash,

@@ -50,7 +50,7 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
 }
 
 /** What deletes comes at the end, and what stops others from being done. */
-const LAST = /delete|revoke|quota\.set|mcp_server\.update|suspend/
+const LAST = /delete|revoke|quota\.set|(mcp_server|account)\.update|suspend/
 
 const changing = OPERATIONS.filter(({ reads }) => !reads).sort(
   (a, b) => Number(LAST.test(a.name)) - Number(LAST.test(b.name)),
