@@ -47,11 +47,16 @@ const VALUES = new RegExp(
     'svc_(?:anon|service)_[\\w-]{8,}',
     'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
     '-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)',
-    '(?:bearer|basic|apikey)(?: +|%20|\\+)[\\w~+/.=-]{8,}',
-    '(?:apikey|x-amz-(?:signature|credential|security-token)|access_token|client_secret|password)=[^&\\s"]+',
+    `(?:${['bearer', 'basic', 'apikey'].map(inAnyCase).join('|')})(?: +|%20|\\+)[\\w~+/.=-]{8,}`,
+    `(?:${['apikey', 'x-amz-signature', 'x-amz-credential', 'x-amz-security-token', 'access_token', 'client_secret', 'password'].map(inAnyCase).join('|')})=[^&\\s"]+`,
   ].join('|'),
-  'gi',
+  'g',
 )
+
+/** Not of the whole pattern: ids in base 32 may well hold `eyj`. */
+function inAnyCase(word: string): string {
+  return word.replaceAll(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)
+}
 
 /** A text without the secrets that stand in it. */
 export function redactText(text: string): string {
