@@ -152,8 +152,10 @@ export class Authenticator {
         cause,
       })
     })
-    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
-    const { tenantId, workspaceId } = claims
+    const { sub, clientId = sub, tenantId, workspaceId } = claims
+    // A person's token ends with her account, and with the client that it was given to.
+    if (!(await this.#holders.stands(sub)) || !(await this.#holders.stands(clientId)))
+      throw new Problem('token_invalid')
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||

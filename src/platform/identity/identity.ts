@@ -20,6 +20,8 @@ import { Targets } from './targets.ts'
 
 export interface Claims {
   readonly sub: string
+  /** Whom it was given to, where it says so. */
+  readonly clientId?: string
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
   readonly tenantId?: string
@@ -111,9 +113,10 @@ export class Identity {
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
-    const { roles, scope, tenant_id: tenantId, workspace_id: workspaceId } = payload
+    const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
     return {
       sub: payload.sub ?? '',
+      ...(typeof clientId === 'string' && { clientId }),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
       scopes: typeof scope === 'string' ? scope.split(' ') : [],
       ...(typeof tenantId === 'string' && { tenantId }),
