@@ -1,8 +1,13 @@
 /** Attacks on who somebody is, by those who hold a good credential or none: each of these once went through. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { buildApp } from '../../src/api/app.ts'
 import { LIMITS } from '../../src/core/limits.ts'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
 import { makeKey } from '../../src/platform/identity/keys.ts'
+import { openLog } from '../../src/platform/log.ts'
+import { openPlatform } from '../../src/platform/platform.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
 import {
   aClient,
@@ -14,6 +19,7 @@ import {
   exchange,
   inRoom,
   REDIRECT,
+  refresh,
   type Seen,
   signIn,
   tokensOf,
@@ -170,3 +176,36 @@ test.each(['https://a;sandbox/', 'https://a,b.test/', "https://a'b.test/", 'http
     expect([reply.status, reply.body.error]).toEqual([400, 'invalid_redirect_uri'])
   },
 )
+
+test('what fails behind the issuer is in the log, under the id of its request and without its token', async () => {
+  const lines: string[] = []
+  const config = parseConfig(inject('tenon').env)
+  const log = openLog('error', 'test', { write: (line) => void lines.push(line) })
+  const { platform, parts } = openPlatform(config, log)
+  const app = await buildApp(platform, openDoorkeeper(config, parts))
+  try {
+    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const { body: tokens } = await tokensOf(clientId, person)
+    const spoil = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
+    await asSuperuser(spoil, [person.id])
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const { status, body } = await refresh(clientId, tokens['refresh_token'], { ...inject('tenon'), url })
+    expect([status, body['error']]).toEqual([500, 'server_error'])
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { msg: 'issuer', reqId: expect.stringMatching(/^req_/) },
+    ])
+    expect(lines.join()).not.toContain(tokens['refresh_token'])
+  } finally {
+    await app.close()
+    await platform.close()
+  }
+}, 20_000)
+
+test('a refresh token is taken back by nobody but its client', async () => {
+  const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  const { body: tokens } = await tokensOf(clientId, person)
+  const other = await aClient(room.operator)
+  const body = new URLSearchParams({ client_id: other, token: tokens['refresh_token'] ?? '' })
+  await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body })
+  expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(200)
+})

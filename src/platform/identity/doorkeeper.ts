@@ -23,10 +23,10 @@ export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
   const people = new People(parts.database)
   const clients = new OAuthClients(parts.database)
   const holders = new Holders(people, clients)
-  const { database, secrets, signingKeys: keys } = parts
+  const { database, secrets, signingKeys: keys, log } = parts
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients }).catch(
+    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients, log }).catch(
       (error: unknown) => {
         opened = undefined
         throw error

@@ -6,6 +6,7 @@ import type { Provider } from 'oidc-provider'
 import storage from 'oidc-provider/lib/helpers/als.js'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { restful } from '../contexts.ts'
+import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
@@ -47,6 +48,7 @@ export interface IdentityParts {
   readonly hosted: HostedServers
   readonly people: People
   readonly clients: OAuthClients
+  readonly log: Log
 }
 
 export class Identity {
@@ -63,7 +65,7 @@ export class Identity {
   readonly #address: Readonly<Record<string, string>>
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, database, secrets, keys, hosted, people, clients }: IdentityParts) {
+  private constructor({ config, database, secrets, keys, hosted, people, clients, log }: IdentityParts) {
     const base = publicUrl(config)
     this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
@@ -74,7 +76,7 @@ export class Identity {
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
     const state = new IssuerState(database, secrets)
-    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state }
+    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state, log }
     const provider = () => this.#provider()
     this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
     this.registration = new Registration(clients)
