@@ -64,9 +64,11 @@ class HostedDoor {
     const params = request.params as Place
     const visitor = this.#platform.limiter.visitor(request.ip)
     const shown = await this.#shown(request, params)
-    if (shown instanceof Problem) visitor.tolerate()
+    if (shown instanceof Problem) {
+      visitor.tolerate()
+      visitor.refuse()
+    }
     const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
-    if (shown instanceof Problem) visitor.refuse()
     if (server === undefined) throw notFound('MCP server')
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
