@@ -98,7 +98,9 @@ export const LIMITS = {
   /** Each takes 32 MiB and a thread for a quarter of a second. */
   passwordsAtOnce: 2,
   passwordWaitMs: 10_000,
+  /** From one address, and from all: who knows a name must not be able to lock its owner out with a few requests. */
   attemptsPerAccountMax: 10,
+  attemptsPerAccountAnywhereMax: 100,
   attemptsPerAddressMax: 60,
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
