@@ -92,7 +92,7 @@ describe('one client has a whole /64', () => {
     const browser = new Browser(REDIRECT)
     const page = there(await browser.open(authorization(clientId).url))
     let last = 0
-    for (let n = 1; n <= LIMITS.attemptsPerAddressMax + 1; n++) {
+    for (let n = 1; n <= LIMITS.attemptsMax.address + 1; n++) {
       const fields = { action: 'login', tenant: 'none', email: `${n}@x.test`, password: 'short' }
       last = (await browser.submit(page, fields, address(n + 1_000))).status
     }
@@ -109,7 +109,7 @@ describe('nobody is locked out', () => {
     const login = (text: string, address: string) =>
       browser.submit(page, { action: 'login', tenant, email, password: text }, from(address))
     const statuses = []
-    for (let n = 0; n < LIMITS.attemptsPerAccountMax + 1; n++)
+    for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress + 1; n++)
       statuses.push((await login('short', '203.0.113.30')).status)
     expect(statuses.at(-1)).toBe(429)
     expect((await login(password, '203.0.113.31')).status).not.toBe(429)

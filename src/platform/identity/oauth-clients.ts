@@ -71,8 +71,8 @@ export class OAuthClients {
     const id = typeId('client', randomIds.uuid())
     const forget = sql`
       delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
-        when used_at is null then make_interval(hours => ${LIMITS.registrationUnusedHours})
-        else make_interval(days => ${LIMITS.registrationIdleDays}) end`
+        when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
+        else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
     const makeRoom = sql`
       delete from oauth_clients where id in (
         select id from oauth_clients where registered and used_at is null order by created_at

@@ -143,9 +143,9 @@ export class SignIn {
    */
   #guessed(account: string, network: string) {
     return [
-      [`address:${network}`, LIMITS.attemptsPerAddressMax],
-      [`account:${account}:${network}`, LIMITS.attemptsPerAccountMax],
-      [`account:${account}`, LIMITS.attemptsPerAccountAnywhereMax],
+      [`address:${network}`, LIMITS.attemptsMax.address],
+      [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
+      [`account:${account}`, LIMITS.attemptsMax.account],
     ] as const
   }
 
