@@ -31,7 +31,14 @@ function expectReplay(second: Reply, first: Reply): void {
 describe('same key and body: the stored reply (data-plane §2.5)', () => {
   const posts: [string, () => [Caller, string, unknown]][] = [
     ['a document', () => [world.a.service, DOCUMENTS, order()]],
-    ['a batch', () => [world.a.service, '/v1/collections/orders/batch', { ops: [{ op: 'create', data: { n: word() } }] }]],
+    [
+      'a batch',
+      () => [
+        world.a.service,
+        '/v1/collections/orders/batch',
+        { ops: [{ op: 'create', data: { n: word() } }] },
+      ],
+    ],
     ['an event', () => [world.a.service, '/v1/events/publish', { topic: 'a.b', data: 1 }]],
     [
       'an API key',
