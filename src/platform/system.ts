@@ -9,7 +9,7 @@ export type Reason =
   | 'authenticate'
   | 'signing-keys'
   | 'issuer'
-  | 'resolve-workspace'
+  | 'tenant-states'
   | 'hosted-servers'
   | 'meters'
   | 'relay'
