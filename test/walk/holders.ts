@@ -11,7 +11,7 @@ export interface Machine {
 }
 
 /** The fields that say where a role is held. */
-export function placeOf({ tenant, workspace }: Pick<Party, 'tenant' | 'workspace'>, role: Role) {
+function placeOf({ tenant, workspace }: Pick<Party, 'tenant' | 'workspace'>, role: Role) {
   if (role === 'operator') return {}
   return role === 'tenant_admin' ? { tenant_id: tenant } : { workspace_id: workspace }
 }
