@@ -108,6 +108,8 @@ export const LIMITS = {
   registrationIdleDays: 90,
   /** How often a token with an unknown key may make this node read the keys anew. */
   signingKeysReloadMs: 1_000,
+  externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
+  jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,
@@ -244,7 +246,6 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
-  /** Runs that are told of one: read at a time, and told at a time. */
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,

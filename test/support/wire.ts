@@ -20,8 +20,14 @@ export interface CountedNode {
   close(): Promise<void>
 }
 
-/** @param env settings other than those of the running platform */
-export async function countedNode(env: Record<string, string | undefined> = {}): Promise<CountedNode> {
+/**
+ * @param env settings other than those of the running platform
+ * @param now the clock by which keys of issuers elsewhere grow old, in milliseconds
+ */
+export async function countedNode(
+  env: Record<string, string | undefined> = {},
+  now?: () => number,
+): Promise<CountedNode> {
   const given = { ...inject('tenon').env, ...env }
   const seen = { trips: 0, streams: 0, objects: 0 }
   const wires: Server[] = []
@@ -45,7 +51,7 @@ export async function countedNode(env: Record<string, string | undefined> = {}):
   const lines: string[] = []
   const log = openLog('trace', 'test', { write: (line) => void lines.push(line) })
   const { platform, parts } = openPlatform(config, log)
-  const doorkeeper = openDoorkeeper(config, parts)
+  const doorkeeper = openDoorkeeper(config, parts, now)
   const app = await buildApp(platform, doorkeeper)
   mountMcp(app, platform, doorkeeper)
   const close = async () => {
