@@ -129,6 +129,7 @@ describe('a presented but invalid token is 401, whatever else is sent (decisions
     const challenge = reply.headers.get('www-authenticate') ?? ''
     expect(challenge).toMatch(/Bearer/)
     expect(challenge).toMatch(/error="invalid_token"/)
+    expect(reply.headers.get('cache-control')).toContain('no-store')
     if (text.length > 20) expect(reply.text).not.toContain(text)
   })
 
