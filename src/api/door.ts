@@ -9,13 +9,14 @@ import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from '../platform/caller.ts'
-import type { Authenticator } from '../platform/identity/auth.ts'
+import type { Authenticator, Visitor } from '../platform/identity/auth.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { GatewayIdentity } from '../platform/identity/gateway.ts'
 import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
+import { beginTrace, endTrace } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { sendFeed } from './feed.ts'
@@ -46,14 +47,17 @@ export interface Door {
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const recognise = async (request: FastifyRequest): Promise<[Principal, Role | undefined]> => {
+  const recognise = async (
+    request: FastifyRequest,
+    visitor?: Visitor,
+  ): Promise<[Principal, Role | undefined]> => {
     const { headers, gateway, raw } = request
     const query = request.query as Record<string, unknown>
     const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential, platform.limiter.visitor(request.ip)))
+      principals.push(await auth.authenticate(credential, visitor))
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
@@ -62,7 +66,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   }
   return {
     enter: async (request, reply) => {
-      const [principal, role] = await recognise(request)
+      const visitor = platform.limiter.visitor(request.ip)
+      const [principal, role] = await recognise(request, visitor)
       const { headers, refused, standings } = await platform.limiter.admit(principal, role, request.ip)
       request.standings = standings
       reply.headers(headers)
@@ -72,6 +77,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
+      // Who was let in has not guessed: what neighbours of his address guess ends no stream of his.
       const ask = async () => void (await recognise(request))
       const input = bind(operation, request, ask)
       const workspace = workspaceNamed(request)
@@ -88,7 +94,10 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const scope =
         claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
       if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
+      const trace = await beginTrace(operation, opened, parsed, platform.audit)
+      request.trace = trace
       const output = await attempt(claim, () => operation.run(scope, parsed))
+      if (trace !== undefined) await endTrace(trace, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined

@@ -1,5 +1,8 @@
 /** Every number that bounds something, with its unit in the name. */
 
+import { AUDIT_LIMITS } from './limits/audit.ts'
+import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
   documentBytesMax: 262_144,
@@ -95,7 +98,9 @@ export const LIMITS = {
   /** Each takes 32 MiB and a thread for a quarter of a second. */
   passwordsAtOnce: 2,
   passwordWaitMs: 10_000,
+  /** From one address, and from all: who knows a name must not be able to lock its owner out with a few requests. */
   attemptsPerAccountMax: 10,
+  attemptsPerAccountAnywhereMax: 100,
   attemptsPerAddressMax: 60,
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
@@ -247,15 +252,6 @@ export const LIMITS = {
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
-  idempotencyKeyCharsMax: 255,
-  idempotencyHours: 24,
-  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
-  idempotencyLeaseSeconds: 120,
-  /** A document of the largest size fits. */
-  idempotencyReplyBytesMax: 524_288,
-  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
-  idempotencyShelfRowsMax: 400,
-  idempotencyShelfBytesMax: 1_048_576,
-  /** Deeper input is taken by no operation. */
-  idempotencyInputDepthMax: 100,
+  ...IDEMPOTENCY_LIMITS,
+  ...AUDIT_LIMITS,
 } as const

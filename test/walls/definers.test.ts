@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { transaction } from '../support/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
 
-test('of what runs as its owner the masks may call three functions; each says where it looks', async () => {
+test('of what runs as its owner the masks may call four functions; each says where it looks', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
     select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
@@ -12,6 +12,7 @@ test('of what runs as its owner the masks may call three functions; each says wh
       and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
     group by 1 order by 1`)
   expect(called).toEqual([
+    { name: 'append_audit', roles: ['tenon_operator'] },
     {
       name: 'forget_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
