@@ -139,6 +139,11 @@ export const LIMITS = {
   analyticsPointsMax: 1_000,
   analyticsWindowDaysMax: 90,
   objectBytesMax: 104_857_600,
+  /** Room that an upload holds without a sign of life; how many whose process died are looked after at once. */
+  uploadLeaseMs: 600_000,
+  uploadsSettledAtOnce: 20,
+  /** Objects that are counted when their bytes are limited. */
+  objectsCountedMax: 200_000,
   objectKeyBytesMax: 1_024,
   /** What the store takes as one name of its tree. */
   objectKeySegmentBytesMax: 255,

@@ -144,6 +144,15 @@ export class Access {
     return { tenantId: found.tenant_id, workspaceId: wanted }
   }
 
+  /** How many streams a tenant may have, where an operator has said so. Asked as each opens. */
+  async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
+    if (tenantId === undefined) return undefined
+    const row = await this.#system.row<{ max: number }>(
+      sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
+    )
+    return row?.max
+  }
+
   #find(workspaceId: WorkspaceId): Promise<Found | undefined> {
     return this.#system.row<Found>(
       sql`select w.tenant_id, case when t.state = 'active' then w.state else t.state end as state

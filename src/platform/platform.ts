@@ -60,6 +60,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const parts: Parts = {
     database,
     statements: database,
@@ -68,6 +69,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     objectClients,
     identities,
     streams,
+    limiter,
     documents,
     secrets,
     keys: new KeyCache(),
@@ -76,7 +78,6 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     memo: new Memo(),
     log,
   }
-  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {

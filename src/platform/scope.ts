@@ -11,7 +11,8 @@ import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
 import type { SealedIdentity } from './objects/clients.ts'
-import { WorkspaceObjects } from './objects/workspace.ts'
+import { ObjectLedger } from './objects/ledger.ts'
+import { type Storage, WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
@@ -64,6 +65,10 @@ abstract class Scope {
 
   protected durable(ref: TenantRef): Durable {
     return new Durable(ref, this.#parts.temporal)
+  }
+
+  protected get mandate(): Mandate {
+    return this.#mandate
   }
 
   protected get parts(): Parts {
@@ -141,6 +146,12 @@ export class AdminScope extends Scope {
   /** Makes this node forget at once what a workspace's scopes remember under the key. */
   forget(ref: WorkspaceRef, key: string): void {
     this.parts.memo.forget(memoKey(ref, key))
+  }
+
+  /** How many event streams each tenant may have, and how many this one has open; null where that is not known. */
+  async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
+    if (this.tenantId !== undefined && tenantId !== this.tenantId) throw new Problem('not_found')
+    return this.parts.limiter.streamsOf(tenantId)
   }
 
   /** Whether documents also live outside PostgreSQL, where its triggers do not count them. */
@@ -237,10 +248,16 @@ export class WorkspaceScope extends Scope {
   /** The workspace's objects, under its own identity at the store. */
   get objects(): WorkspaceObjects {
     const { workspaceId } = this.ref
-    return new WorkspaceObjects(this.ref, this.parts.objectClients, () =>
-      this.row<SealedIdentity>(
-        sql`select access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
-      ),
+    const { objectClients, database } = this.parts
+    const find = () =>
+      this.row<Storage>(
+        sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+      )
+    return new WorkspaceObjects(
+      this.ref,
+      objectClients,
+      find,
+      (measure) => new ObjectLedger(database, this.mandate, measure),
     )
   }
 

@@ -16,6 +16,7 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
+import type { Measure, ObjectLedger, Reservation } from './ledger.ts'
 
 /** Which object. */
 export interface Place {
@@ -40,18 +41,26 @@ export interface Listed {
 export class WorkspaceObjects {
   readonly #ref: WorkspaceRef
   readonly #clients: ObjectClients
-  readonly #find: () => Promise<SealedIdentity | undefined>
+  readonly #find: () => Promise<Storage | undefined>
+  readonly #ledger: ObjectLedger
 
-  constructor(ref: WorkspaceRef, clients: ObjectClients, find: () => Promise<SealedIdentity | undefined>) {
+  /** @param ledgerOf makes the workspace's ledger from a way to measure objects */
+  constructor(
+    ref: WorkspaceRef,
+    clients: ObjectClients,
+    find: () => Promise<Storage | undefined>,
+    ledgerOf: (measure: Measure) => ObjectLedger,
+  ) {
     this.#ref = ref
     this.#clients = clients
     this.#find = find
+    this.#ledger = ledgerOf(({ bucket, key }) => this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key })))
   }
 
   /**
    * Stores the stream as it comes; nothing is kept where it ends early.
    * @returns its tag, its size in bytes, and whether there was none before
-   * @throws Problem `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
+   * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
     place: Place,
@@ -61,11 +70,21 @@ export class WorkspaceObjects {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const target = targetOf(place)
+    const room = this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    await room.cover(source.length ?? 0)
+    const stored = await this.#upload(target, new Upload(source, max, room), options).catch(async (error) => {
+      await settledAnyway(room)
+      throw error
+    })
+    await room.end()
+    return stored
+  }
+
+  async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
     return this.#ask(async (s3) => {
       const created = options.if_none_match === '*' || !(await exists(s3, target))
-      const upload = new Upload(source, max)
       const { ETag } = await upload.send((Body, abortSignal) => {
-        const length = source.length === undefined ? {} : { ContentLength: source.length }
+        const length = upload.length === undefined ? {} : { ContentLength: upload.length }
         const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
         return s3.send(new PutObjectCommand(input), { abortSignal })
       })
@@ -102,6 +121,7 @@ export class WorkspaceObjects {
       if (!(await exists(s3, target))) throw new Problem('NoSuchKey')
       await s3.send(new DeleteObjectCommand(target))
     })
+    await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
   }
 
   /** @param page.after `next` of the page before */
@@ -119,6 +139,35 @@ export class WorkspaceObjects {
       last_modified: (LastModified ?? new Date(0)).toISOString(),
     }))
     return { data, next: found.IsTruncated ? found.NextContinuationToken : undefined }
+  }
+
+  /**
+   * Counts what the bucket holds, when its bytes are limited: what is not in the ledger comes into it, then what is there
+   * is compared. Others go on meanwhile.
+   * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+   */
+  async recount(): Promise<void> {
+    const bucket = (await this.#find())?.bucket
+    if (bucket === undefined) return
+    const sizes = await this.#sizes(bucket)
+    await this.#ledger.adopt(
+      bucket,
+      [...sizes].map(([key, bytes]) => ({ key, bytes })),
+    )
+    await this.#ledger.correct(bucket, await this.#sizes(bucket))
+  }
+
+  async #sizes(bucket: string): Promise<Map<string, number>> {
+    const sizes = new Map<string, number>()
+    let token: string | undefined
+    do {
+      const input = { Bucket: bucket, ...(token !== undefined && { ContinuationToken: token }) }
+      const page = await this.#ask((s3) => s3.send(new ListObjectsV2Command(input)))
+      for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
+      if (sizes.size > LIMITS.objectsCountedMax) throw tooMany()
+      token = page.IsTruncated ? page.NextContinuationToken : undefined
+    } while (token !== undefined)
+    return sizes
   }
 
   /** @param work may go on holding its connection `until` something */
@@ -144,10 +193,16 @@ class Upload {
   bytes = 0
   readonly #source: ByteSource
   readonly #max: number
+  readonly #room: Reservation
 
-  constructor(source: ByteSource, max: number) {
+  constructor(source: ByteSource, max: number, room: Reservation) {
     this.#source = source
     this.#max = max
+    this.#room = room
+  }
+
+  get length(): number | undefined {
+    return this.#source.length
   }
 
   /** @throws what broke the stream, else what the store refused */
@@ -167,9 +222,30 @@ class Upload {
   async *#measured(): AsyncGenerator<Uint8Array> {
     for await (const chunk of counted(this.#source, this.#max)) {
       this.bytes += chunk.byteLength
+      await this.#room.cover(this.bytes)
       yield chunk
     }
   }
+}
+
+/** The store may be what failed: then the room stays taken until its lease runs out, and the store is asked again. */
+async function settledAnyway(room: Reservation): Promise<void> {
+  await room.end().catch(() => {})
+}
+
+const tooMany = () =>
+  new Problem('value_invalid', {
+    detail: `More than ${LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+  })
+
+/** The workspace's own key at the store, and the bucket that it is for. */
+export interface Storage extends SealedIdentity {
+  readonly bucket: string
+}
+
+interface Target {
+  readonly Bucket: string
+  readonly Key: string
 }
 
 const targetOf = ({ bucket, key }: Place) => ({ Bucket: bucket, Key: storedKey(key) })
@@ -183,12 +259,22 @@ function conditionsOf({ if_match, if_none_match, range }: Conditions) {
 }
 
 /** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
-async function exists(s3: S3Client, target: { Bucket: string; Key: string }): Promise<boolean> {
+async function exists(s3: S3Client, target: Target): Promise<boolean> {
   try {
     await s3.send(new HeadObjectCommand(target))
     return true
   } catch (error) {
     return statusOf(error) !== 404
+  }
+}
+
+/** Of an object; 0 where there is none, or none of the workspace's. */
+async function bytesOf(s3: S3Client, target: Target): Promise<number> {
+  try {
+    return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
+  } catch (error) {
+    if (statusOf(error) === 404 || statusOf(error) === 403) return 0
+    throw error
   }
 }
 

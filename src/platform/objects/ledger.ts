@@ -1,0 +1,150 @@
+/** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
+
+import { createHash, randomUUID } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Database, Mandate } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+
+/** An object as the store names it. */
+export interface Stored {
+  readonly bucket: string
+  readonly key: string
+}
+
+/** Asks the store how many bytes an object has; 0 where there is none. */
+export type Measure = (object: Stored) => Promise<number>
+
+export interface Sized {
+  readonly key: string
+  readonly bytes: number
+}
+
+/**
+ * Nothing but the store knows what is there, and two uploads of one key may end in any order: so what an object takes is
+ * asked of the store, under a lock on that object, after each change. Until then an upload counts beside what it
+ * replaces. The count is never less than the truth, and once all have settled it is the truth.
+ */
+export class ObjectLedger {
+  readonly #database: Database
+  readonly #mandate: Mandate
+  readonly #measure: Measure
+
+  constructor(database: Database, mandate: Mandate, measure: Measure) {
+    this.#database = database
+    this.#mandate = mandate
+    this.#measure = measure
+  }
+
+  /** An upload that begins. Nothing is reserved yet. */
+  begin(object: Stored): Reservation {
+    return new Reservation(this, object)
+  }
+
+  /**
+   * Room for so many bytes of an upload in all.
+   * @returns false where nobody has limited them
+   * @throws Problem `quota_exceeded`, also once it is known what became of uploads whose process died
+   */
+  async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
+    try {
+      return await this.#take(object, upload, bytes)
+    } catch (error) {
+      if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
+      if ((await this.#settleExpired()) === 0) throw error
+      return this.#take(object, upload, bytes)
+    }
+  }
+
+  /** After whatever may have changed an object. Where nobody has limited the bytes, one question. */
+  async settle(object: Stored, upload = ''): Promise<void> {
+    const [[row] = []] = await this.#ask(sql`select tenon.is_limited('object_bytes') as limited`)
+    if (row?.['limited'] !== true) return
+    const id = idOf(object)
+    await this.#database.transaction(this.#mandate.tenant, async (held) => {
+      await held.batch(this.#mandate, [sql`select tenon.hold_object(${id})`])
+      const bytes = await this.#measure(object)
+      const { bucket, key } = object
+      await held.batch(this.#mandate, [
+        sql`select tenon.settle_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
+      ])
+    })
+  }
+
+  /** Objects that a list shows. Those that are known already are known better. */
+  async adopt(bucket: string, objects: readonly Sized[]): Promise<void> {
+    const ids = objects.map(({ key }) => idOf({ bucket, key }).toString('hex'))
+    await this.#ask(sql`
+      select tenon.adopt_objects(array(select decode(value, 'hex') from jsonb_array_elements_text(${JSON.stringify(ids)}::jsonb)),
+        ${bucket}, array(select value from jsonb_array_elements_text(${JSON.stringify(objects.map(({ key }) => key))}::jsonb)),
+        array(select value::bigint from jsonb_array_elements_text(${JSON.stringify(objects.map(({ bytes }) => bytes))}::jsonb)))`)
+  }
+
+  /** Settles what the ledger has otherwise than a list does, and uploads that expired. */
+  async correct(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
+    const [rows = []] = await this.#ask(
+      sql`select key, bytes from stored_objects where upload = '' and bucket = ${bucket}`,
+    )
+    for (const { key, bytes } of rows as unknown as Sized[])
+      if (listed.get(key) !== bytes) await this.settle({ bucket, key })
+    while ((await this.#settleExpired()) > 0);
+  }
+
+  async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
+    const { bucket, key } = object
+    const lease = `${LIMITS.uploadLeaseMs} milliseconds`
+    const [[row] = []] = await this.#ask(
+      sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
+    )
+    return row?.['limited'] === true
+  }
+
+  /** A few uploads that nobody ends any more. @returns how many */
+  async #settleExpired(): Promise<number> {
+    const [rows = []] = await this.#ask(
+      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
+    )
+    for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
+      await this.settle({ bucket, key }, upload)
+    return rows.length
+  }
+
+  #ask(statement: ReturnType<typeof sql>) {
+    return this.#database.batch(this.#mandate, [statement])
+  }
+}
+
+/** The room of one upload, which grows with what comes where its length was not said. */
+export class Reservation {
+  readonly #ledger: ObjectLedger
+  readonly #object: Stored
+  readonly #upload = randomUUID()
+  #bytes = 0
+  #untilMs = 0
+  #limited = true
+
+  constructor(ledger: ObjectLedger, object: Stored) {
+    this.#ledger = ledger
+    this.#object = object
+  }
+
+  /**
+   * Before bytes are passed on, and again from time to time while they are.
+   * @param bytes of the upload up to there
+   * @throws Problem `quota_exceeded`
+   */
+  async cover(bytes: number): Promise<void> {
+    if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
+    const wanted = Math.max(bytes, this.#bytes)
+    this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
+    this.#bytes = wanted
+    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
+  }
+
+  /** However the upload ended. */
+  end(): Promise<void> {
+    return this.#ledger.settle(this.#object, this.#upload)
+  }
+}
+
+const idOf = ({ bucket, key }: Stored): Buffer => createHash('sha256').update(`${bucket}/${key}`).digest()
