@@ -63,7 +63,7 @@ describe('bytes of documents', () => {
     expect((await put(1_900)).status).toBe(200)
     expect((await create(room, 'z'.repeat(100))).status).toBe(429)
     expect((await put(100)).status).toBe(200)
-    const ops = Array.from({ length: 3 }, () => ({ op: 'create', data: { text: 'z'.repeat(600) } }))
+    const ops = Array.from({ length: 3 }, () => ({ op: 'create', data: { text: 'z'.repeat(700) } }))
     const batch = (some: unknown[]) =>
       call('POST', '/v1/collections/things/batch', { as: room.service, body: { ops: some } })
     const whole = await batch(ops)

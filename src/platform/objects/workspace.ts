@@ -16,7 +16,7 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
-import type { Measure, ObjectLedger, Reservation } from './ledger.ts'
+import type { Measure, ObjectLedger, Reservation, Stored } from './ledger.ts'
 
 /** Which object. */
 export interface Place {
@@ -54,7 +54,7 @@ export class WorkspaceObjects {
     this.#ref = ref
     this.#clients = clients
     this.#find = find
-    this.#ledger = ledgerOf(({ bucket, key }) => this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key })))
+    this.#ledger = ledgerOf((object) => this.#measure(object))
   }
 
   /**
@@ -155,6 +155,12 @@ export class WorkspaceObjects {
       [...sizes].map(([key, bytes]) => ({ key, bytes })),
     )
     await this.#ledger.correct(bucket, await this.#sizes(bucket))
+  }
+
+  /** In a bucket of somebody else nothing can have come of an upload. */
+  async #measure({ bucket, key }: Stored): Promise<number> {
+    if ((await this.#find())?.bucket !== bucket) return 0
+    return this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key }))
   }
 
   async #sizes(bucket: string): Promise<Map<string, number>> {
@@ -268,12 +274,12 @@ async function exists(s3: S3Client, target: Target): Promise<boolean> {
   }
 }
 
-/** Of an object; 0 where there is none, or none of the workspace's. */
+/** Of an object; 0 where there is none. */
 async function bytesOf(s3: S3Client, target: Target): Promise<number> {
   try {
     return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
   } catch (error) {
-    if (statusOf(error) === 404 || statusOf(error) === 403) return 0
+    if (statusOf(error) === 404) return 0
     throw error
   }
 }

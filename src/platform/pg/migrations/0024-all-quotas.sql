@@ -274,6 +274,7 @@ create policy operator on tenon.stored_objects to tenon_operator using (true);
 -- Room for an upload, or more of it. @returns false where nobody has limited the bytes
 create function tenon.reserve_bytes(object bytea, upload text, bucket text, key text, bytes bigint, lease interval)
   returns boolean language plpgsql security definer set search_path = tenon, pg_temp as $$
+#variable_conflict use_column
 declare
   had bigint;
 begin
