@@ -11,8 +11,8 @@ import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
 import type { SealedIdentity } from './objects/clients.ts'
-import { ObjectLedger } from './objects/ledger.ts'
-import { type Storage, WorkspaceObjects } from './objects/workspace.ts'
+import { openObjects } from './objects/open.ts'
+import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
@@ -21,20 +21,20 @@ import { type Sql, sql } from './pg/sql.ts'
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
   readonly actor: Actor
-  readonly #mandate: Mandate
+  protected readonly mandate: Mandate
   readonly #parts: Parts
   protected readonly ids: IdSource
 
   protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
     this.actor = actor
-    this.#mandate = mandate
+    this.mandate = mandate
     this.#parts = parts
     this.ids = ids
   }
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#parts.statements.batch(this.#mandate, statements)
+    return this.#parts.statements.batch(this.mandate, statements)
   }
 
   /** The rows of one statement. */
@@ -65,10 +65,6 @@ abstract class Scope {
 
   protected durable(ref: TenantRef): Durable {
     return new Durable(ref, this.#parts.temporal)
-  }
-
-  protected get mandate(): Mandate {
-    return this.#mandate
   }
 
   protected get parts(): Parts {
@@ -149,7 +145,7 @@ export class AdminScope extends Scope {
   }
 
   /** How many event streams each tenant may have, and how many this one has open; null where that is not known. */
-  async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
+  async streamsOf(tenantId: TenantId) {
     if (this.tenantId !== undefined && tenantId !== this.tenantId) throw new Problem('not_found')
     return this.parts.limiter.streamsOf(tenantId)
   }
@@ -247,18 +243,7 @@ export class WorkspaceScope extends Scope {
 
   /** The workspace's objects, under its own identity at the store. */
   get objects(): WorkspaceObjects {
-    const { workspaceId } = this.ref
-    const { objectClients, database } = this.parts
-    const find = () =>
-      this.row<Storage>(
-        sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
-      )
-    return new WorkspaceObjects(
-      this.ref,
-      objectClients,
-      find,
-      (measure) => new ObjectLedger(database, this.mandate, measure),
-    )
+    return openObjects(this, this.parts, this.mandate)
   }
 
   get runs(): Durable {

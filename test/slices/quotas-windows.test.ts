@@ -1,6 +1,7 @@
 /** Quotas of windows of time, of tenants, and of tools: none is overshot in a rush, each says when it begins anew. */
 
 import { expect, inject, test } from 'vitest'
+import { aServer, NOTES } from '../support/mcp.ts'
 import { limit, limitTenant, quota, rush, tally } from '../support/quotas.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, tokenOf, unique } from '../support/tenants.ts'
 
@@ -161,4 +162,50 @@ test('streams of a tenant: an operator says how many, and who leaves makes room'
   ended.abort()
   await limitTenant(room, { sse_streams: -1 })
   expect((await quota(room, 'sse_streams', 'tenant')).limit).toBe(usual)
+})
+
+test('calls of tools: of forty at once five run, over REST and on the wire, and the refused are on record', async () => {
+  const room = await aRoom()
+  const hosted = await aServer(room, unique('calls'))
+  await limit(room, { mcp_calls_per_minute: 5 })
+  await asSuperuser(
+    `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
+    [room.workspaceId],
+  )
+  const as = room.operator
+  const tool = 'notes_list'
+  const replies = await rush(40, () =>
+    call('POST', `${hosted.base}/call`, { as, body: { tool, arguments: {} } }),
+  )
+  expect(tally(replies)).toEqual({ 200: 5, 429: 35 })
+  const refused = replies.find(({ status }) => status === 429)
+  expect(refused?.body).toMatchObject({ quota: 'mcp_calls_per_minute', limit: 5, used: 5 })
+  const outcomes = await asSuperuser<{ outcome: string; n: string }>(
+    `select outcome, count(*) as n from tenon.mcp_calls where workspace_id = $1 group by 1 order by 1`,
+    [room.workspaceId],
+  )
+  expect(outcomes).toEqual([
+    { outcome: 'denied', n: '35' },
+    { outcome: 'ok', n: '5' },
+  ])
+})
+
+test('tools of a server: a version with more is not published, and the active one stays', async () => {
+  const room = await aRoom()
+  const hosted = await aServer(room, unique('tools'))
+  expect(await quota(room, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
+  await limit(room, { mcp_tools: 2 })
+  const as = room.operator
+  const offer = async (verbs: string[]) => {
+    const tools = Object.fromEntries(
+      Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
+    )
+    await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
+    return call('POST', `${hosted.base}/publish`, { as, body: {} })
+  }
+  const refused = await offer(['list', 'get', 'create'])
+  expect(refused.status).toBe(429)
+  expect(refused.body).toMatchObject({ code: 'quota_exceeded', quota: 'mcp_tools', limit: 2, used: 5 })
+  expect((await offer(['list', 'get'])).status).toBe(201)
+  expect(await quota(room, 'mcp_tools')).toEqual({ limit: 2, used: 2, remaining: 0 })
 })

@@ -1,10 +1,11 @@
 /** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
 
-import { createHash, randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database, Mandate } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
+import { Reservation } from './reservation.ts'
 
 /** An object as the store names it. */
 export interface Stored {
@@ -15,11 +16,6 @@ export interface Stored {
 /** Asks the store how many bytes an object has; 0 where there is none. */
 export type Measure = (object: Stored) => Promise<number>
 
-export interface Sized {
-  readonly key: string
-  readonly bytes: number
-}
-
 /**
  * Nothing but the store knows what is there, and two uploads of one key may end in any order: so what an object takes is
  * asked of the store, under a lock on that object, after each change. Until then an upload counts beside what it
@@ -29,16 +25,19 @@ export class ObjectLedger {
   readonly #database: Database
   readonly #mandate: Mandate
   readonly #measure: Measure
+  readonly #limited: () => Promise<boolean>
 
-  constructor(database: Database, mandate: Mandate, measure: Measure) {
+  /** @param limited whether the bytes are, as this node remembers */
+  constructor(database: Database, mandate: Mandate, measure: Measure, limited: () => Promise<boolean>) {
     this.#database = database
     this.#mandate = mandate
     this.#measure = measure
+    this.#limited = limited
   }
 
   /** An upload that begins. Nothing is reserved yet. */
-  begin(object: Stored): Reservation {
-    return new Reservation(this, object)
+  async begin(object: Stored): Promise<Reservation> {
+    return new Reservation(this, object, await this.#limited())
   }
 
   /**
@@ -72,12 +71,15 @@ export class ObjectLedger {
   }
 
   /** Objects that a list shows. Those that are known already are known better. */
-  async adopt(bucket: string, objects: readonly Sized[]): Promise<void> {
-    const ids = objects.map(({ key }) => idOf({ bucket, key }).toString('hex'))
+  async adopt(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
+    const objects = [...listed].map(([key, bytes]) => ({
+      id: idOf({ bucket, key }).toString('hex'),
+      key,
+      bytes,
+    }))
     await this.#ask(sql`
-      select tenon.adopt_objects(array(select decode(value, 'hex') from jsonb_array_elements_text(${JSON.stringify(ids)}::jsonb)),
-        ${bucket}, array(select value from jsonb_array_elements_text(${JSON.stringify(objects.map(({ key }) => key))}::jsonb)),
-        array(select value::bigint from jsonb_array_elements_text(${JSON.stringify(objects.map(({ bytes }) => bytes))}::jsonb)))`)
+      select tenon.adopt_objects(array_agg(decode(id, 'hex')), ${bucket}, array_agg(key), array_agg(bytes))
+      from jsonb_to_recordset(${JSON.stringify(objects)}::jsonb) as o (id text, key text, bytes bigint)`)
   }
 
   /** Settles what the ledger has otherwise than a list does, and uploads that expired. */
@@ -85,7 +87,7 @@ export class ObjectLedger {
     const [rows = []] = await this.#ask(
       sql`select key, bytes from stored_objects where upload = '' and bucket = ${bucket}`,
     )
-    for (const { key, bytes } of rows as unknown as Sized[])
+    for (const { key, bytes } of rows as unknown as { key: string; bytes: number }[])
       if (listed.get(key) !== bytes) await this.settle({ bucket, key })
     while ((await this.#settleExpired()) > 0);
   }
@@ -111,39 +113,6 @@ export class ObjectLedger {
 
   #ask(statement: ReturnType<typeof sql>) {
     return this.#database.batch(this.#mandate, [statement])
-  }
-}
-
-/** The room of one upload, which grows with what comes where its length was not said. */
-export class Reservation {
-  readonly #ledger: ObjectLedger
-  readonly #object: Stored
-  readonly #upload = randomUUID()
-  #bytes = 0
-  #untilMs = 0
-  #limited = true
-
-  constructor(ledger: ObjectLedger, object: Stored) {
-    this.#ledger = ledger
-    this.#object = object
-  }
-
-  /**
-   * Before bytes are passed on, and again from time to time while they are.
-   * @param bytes of the upload up to there
-   * @throws Problem `quota_exceeded`
-   */
-  async cover(bytes: number): Promise<void> {
-    if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
-    const wanted = Math.max(bytes, this.#bytes)
-    this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
-    this.#bytes = wanted
-    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
-  }
-
-  /** However the upload ended. */
-  end(): Promise<void> {
-    return this.#ledger.settle(this.#object, this.#upload)
   }
 }
 

@@ -1,6 +1,6 @@
 /** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
 
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -9,14 +9,16 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3'
-import { type ByteReply, type ByteSource, counted, tooLarge } from '../../core/bytes.ts'
+import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
-import type { Measure, ObjectLedger, Reservation, Stored } from './ledger.ts'
+import type { Measure, ObjectLedger, Stored } from './ledger.ts'
+import { sizesIn } from './sizes.ts'
+import { Upload } from './upload.ts'
 
 /** Which object. */
 export interface Place {
@@ -70,14 +72,8 @@ export class WorkspaceObjects {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const target = targetOf(place)
-    const room = this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
-    await room.cover(source.length ?? 0)
-    const stored = await this.#upload(target, new Upload(source, max, room), options).catch(async (error) => {
-      await settledAnyway(room)
-      throw error
-    })
-    await room.end()
-    return stored
+    const room = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    return room.during(source.length ?? 0, () => this.#upload(target, new Upload(source, max, room), options))
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
@@ -149,31 +145,15 @@ export class WorkspaceObjects {
   async recount(): Promise<void> {
     const bucket = (await this.#find())?.bucket
     if (bucket === undefined) return
-    const sizes = await this.#sizes(bucket)
-    await this.#ledger.adopt(
-      bucket,
-      [...sizes].map(([key, bytes]) => ({ key, bytes })),
-    )
-    await this.#ledger.correct(bucket, await this.#sizes(bucket))
+    const sizes = () => this.#ask((s3) => sizesIn(s3, bucket))
+    await this.#ledger.adopt(bucket, await sizes())
+    await this.#ledger.correct(bucket, await sizes())
   }
 
   /** In a bucket of somebody else nothing can have come of an upload. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
     return this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key }))
-  }
-
-  async #sizes(bucket: string): Promise<Map<string, number>> {
-    const sizes = new Map<string, number>()
-    let token: string | undefined
-    do {
-      const input = { Bucket: bucket, ...(token !== undefined && { ContinuationToken: token }) }
-      const page = await this.#ask((s3) => s3.send(new ListObjectsV2Command(input)))
-      for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
-      if (sizes.size > LIMITS.objectsCountedMax) throw tooMany()
-      token = page.IsTruncated ? page.NextContinuationToken : undefined
-    } while (token !== undefined)
-    return sizes
   }
 
   /** @param work may go on holding its connection `until` something */
@@ -193,56 +173,6 @@ export class WorkspaceObjects {
     }
   }
 }
-
-/** One stream on its way to the store. The SDK does not hear of a stream that breaks: it would wait without end. */
-class Upload {
-  bytes = 0
-  readonly #source: ByteSource
-  readonly #max: number
-  readonly #room: Reservation
-
-  constructor(source: ByteSource, max: number, room: Reservation) {
-    this.#source = source
-    this.#max = max
-    this.#room = room
-  }
-
-  get length(): number | undefined {
-    return this.#source.length
-  }
-
-  /** @throws what broke the stream, else what the store refused */
-  async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
-    const broken = new AbortController()
-    const body = Readable.from(this.#measured(), { objectMode: false })
-    body.once('error', (error) => broken.abort(error))
-    try {
-      return await put(body, broken.signal)
-    } catch (error) {
-      throw broken.signal.aborted ? broken.signal.reason : error
-    } finally {
-      body.destroy()
-    }
-  }
-
-  async *#measured(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of counted(this.#source, this.#max)) {
-      this.bytes += chunk.byteLength
-      await this.#room.cover(this.bytes)
-      yield chunk
-    }
-  }
-}
-
-/** The store may be what failed: then the room stays taken until its lease runs out, and the store is asked again. */
-async function settledAnyway(room: Reservation): Promise<void> {
-  await room.end().catch(() => {})
-}
-
-const tooMany = () =>
-  new Problem('value_invalid', {
-    detail: `More than ${LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
-  })
 
 /** The workspace's own key at the store, and the bucket that it is for. */
 export interface Storage extends SealedIdentity {

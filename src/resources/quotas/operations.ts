@@ -5,12 +5,12 @@ import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { LIMITED } from '../../platform/limited.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { Input, onStructure, Ref } from '../kinds.ts'
 import { type Counted, isCountedAnyway, Limits, OF_TENANT, OF_WORKSPACE, Quotas, shown } from './names.ts'
-import { LIMITED } from './spend.ts'
 
 /** Whose quotas are meant: `room` is empty for a tenant as a whole. */
 interface Owner {

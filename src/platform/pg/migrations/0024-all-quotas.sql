@@ -117,8 +117,11 @@ declare
   n bigint := 0;
   m bigint := 0;
 begin
-  -- Documents are written by those who are inside one workspace.
-  if not is_limited('document_bytes') then
+  -- Documents are written by those who are inside one workspace. As is_limited says it, but without another call: it
+  -- is asked at every write.
+  perform pg_advisory_xact_lock_shared(quota_lock(tenant(), workspace(), 'document_bytes'));
+  if not exists (select from quotas q
+      where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'document_bytes') then
     return null;
   end if;
   if tg_op <> 'DELETE' then
