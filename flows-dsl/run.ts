@@ -175,7 +175,8 @@ class Run {
   #alarm(limitMs: number, step: StepRef): (branch: Branch) => Promise<never> {
     const limit = durationText(limitMs)
     return async (branch) => {
-      await this.#awaited(this.#effects.sleep(limitMs, stepFor(step, `at most ${limit}`)), branch)
+      const most = stepFor(step, `at most ${limit}`)
+      await this.#awaited(this.#effects.sleep(limitMs, most, { limits: true }), branch)
       throw new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
     }
   }

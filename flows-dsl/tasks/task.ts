@@ -36,7 +36,8 @@ export interface CallRequest {
 /** The whole world of a flow. A FlowError that is thrown here faults the flow; all else passes through. */
 export interface Effects {
   call(request: CallRequest): Promise<Json>
-  sleep(durationMs: number, step: StepRef): Promise<void>
+  /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
+  sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
   record(event: StepEvent): void
   nowMs(): number
   /** From 0 to below 1, the same at each replay. */

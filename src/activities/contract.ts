@@ -1,17 +1,22 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
+import type { TenantRef } from '../core/tenant.ts'
 import type {
+  Begun,
   FunctionRunInput,
   IndexBuildInput,
   Json,
   ProvisionInput,
   RunUpdate,
+  SuspensionInput,
   WorkFailure,
 } from '../core/work.ts'
 
 export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
+  /** Where the call was held before: the attempt that it goes on with. */
+  readonly begun?: Begun
 }
 
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */
@@ -31,6 +36,12 @@ export interface Activities {
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */
   indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
+  /** Makes the change, unless it is made or another has come since; idempotent. */
+  changeStanding(input: SuspensionInput): Promise<void>
+  /** Tells the open runs of a tenant, or of a workspace, how they stand now: all, or those that are not held yet. */
+  tellRuns(target: TenantRef, whom: 'all' | 'unheld'): Promise<void>
+  /** Closes or opens the object store to the workspaces' own identities, as they stand now; idempotent. */
+  turnStorage(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue; its effect happens once, however often it is attempted. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Sends one HTTP request through the egress guard. */

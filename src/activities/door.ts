@@ -7,7 +7,10 @@ import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } fro
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
+import type { Begun, Held } from '../core/work.ts'
 import type { Log } from '../platform/log.ts'
+import { Suspended } from '../platform/tenant-states.ts'
+import type { FunctionCall } from './contract.ts'
 
 /** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
 export interface Call {
@@ -21,20 +24,34 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
   const inbound: ActivityInboundCallsInterceptor = {
     execute: async (input, next) => {
       const info = activityInfo()
+      const begun = begunOf(info, input.args)
       try {
         const payload = input.headers[REF_HEADER]
-        const call = callOf(info, payload && defaultPayloadConverter.fromPayload<TenantRef>(payload))
-        return await next({ ...input, args: [call, ...input.args] })
+        const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
+        return await next({ ...input, args: [callOf(info, carried, begun), ...input.args] })
       } catch (error) {
-        throw toFailure(error, info, log)
+        throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
       }
     },
   }
   return () => ({ inbound })
 }
 
+/** Where the work began: with this attempt's activity, or with the one before it that was held. */
+function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
+  const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).begun : undefined
+  return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
+}
+
+const CALLS = ['callFunction', 'callHttp']
+
+/** Not to be tried again by itself: the run waits until it is resumed. */
+function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
+}
+
 /** @throws ApplicationFailure where header and id disagree */
-function callOf(info: Info, carried: TenantRef | undefined): Call {
+function callOf(info: Info, carried: TenantRef | undefined, begun: Begun): Call {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {
@@ -43,15 +60,13 @@ function callOf(info: Info, carried: TenantRef | undefined): Call {
       'tenant_mismatch',
     )
   }
-  return { ref, workflowId, ids: idsOf(info, workflowId) }
+  return { ref, workflowId, ids: idsOf(info, workflowId, begun) }
 }
 
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
-function idsOf(info: Info, workflowId: string): IdSource {
-  const seed = `${workflowId}/${info.workflowExecution?.runId}/${info.activityId}`
-  return seededIds(info.scheduledTimestampMs, (n) =>
-    createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16),
-  )
+function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
+  const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
+  return seededIds(begun.at_ms, (n) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16))
 }
 
 /** A client's mistake stays one however often it is tried, and what is final is not asked again; the rest is. */

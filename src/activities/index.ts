@@ -3,7 +3,7 @@
 import { runWithJson } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import type { WorkspaceRef } from '../core/tenant.ts'
+import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
@@ -12,11 +12,13 @@ import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
+import { changeStanding } from '../resources/suspension.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { beating } from './heartbeat.ts'
 import { callHttp } from './http-call.ts'
 import { runFunction } from './run-function.ts'
+import { type Reach, tellRuns, turnStorage } from './suspension.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
@@ -42,7 +44,20 @@ export function createActivities(platform: Platform): Implementation {
     const inside = access.continueWorkspace(workspaceOf(call), actor, call.ids)
     return { admin: admin(call), inside, builder: platform.builder }
   }
+  const reach = (call: Call): Reach => {
+    const actor = { subject: call.workflowId, role: 'workspace_admin' } as const
+    const { tenantId } = call.ref
+    const within = (workspaceId: WorkspaceId) =>
+      access.continueWorkspace({ tenantId, workspaceId }, actor, call.ids)
+    return { admin: admin(call), within }
+  }
   return {
+    changeStanding: async (call, input) => {
+      await changeStanding(admin(call), input)
+      admin(call).forgetStanding(call.ref.tenantId)
+    },
+    tellRuns: (call, target, whom) => beating(tellRuns(reach(call), target, whom)),
+    turnStorage: (call, target) => beating(turnStorage(reach(call), target)),
     provisionStep: (call, input, step) => provisionStep(admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
     buildIndex: (call, input, name) => beating(buildIndex(hands(call), input, name)),
@@ -53,8 +68,8 @@ export function createActivities(platform: Platform): Implementation {
       const allowed = await egressAllowed(await active(call, 'workspace_admin'))
       return bounded(await callHttp(platform.egress, request.arguments, allowed))
     },
-    runFunction: async (call, input) =>
-      beating(runFunction(platform.functions, await active(call, 'service'), input)),
+    runFunction: (call, input) =>
+      beating(runFunction(platform.functions, () => active(call, 'service'), input)),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

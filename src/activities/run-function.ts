@@ -1,25 +1,51 @@
-/** Runs one function for a run of it: its code is read in the run's own scope. */
+/** Runs one function for a run of it: its code is read in the run's own scope, and ended where that is suspended. */
 
 import { cancellationSignal } from '@temporalio/activity'
+import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
 import type { FunctionRunInput, Json } from '../core/work.ts'
 import type { Functions } from '../platform/functions/functions.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
+import { Suspended } from '../platform/tenant-states.ts'
 import { compiledVersion } from '../resources/functions/invoke.ts'
 
-/** @throws Problem as {@link Functions.run} does; `not_found` where the function was deleted meanwhile */
+/**
+ * @param open gives the run's scope, and is asked again while the function runs
+ * @throws Problem as {@link Functions.run} does; `not_found` where the function was deleted meanwhile; Suspended
+ */
 export async function runFunction(
   functions: Functions,
-  scope: WorkspaceScope,
+  open: () => Promise<WorkspaceScope>,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const compiled = await compiledVersion(scope, run.function.id, run.function.version)
+  const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
   if (compiled === undefined) throw notFound('function')
-  return functions.run({
-    compiled,
-    input: run.input,
-    timeoutMs: run.timeout_ms,
-    memoryMb: run.memory_mb,
-    signal: cancellationSignal(),
-  })
+  return whileLet(open, (refused) =>
+    functions.run({
+      compiled,
+      input: run.input,
+      timeoutMs: run.timeout_ms,
+      memoryMb: run.memory_mb,
+      signal: AbortSignal.any([cancellationSignal(), refused]),
+    }),
+  )
+}
+
+/** Code that is ended in its midst has changed nothing outside: it may do nothing but compute. */
+async function whileLet<T>(
+  ask: () => Promise<unknown>,
+  work: (refused: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ending = new AbortController()
+  const watch = setInterval(() => {
+    // What cannot be asked now is no refusal.
+    ask().catch((error: unknown) => error instanceof Suspended && ending.abort(error))
+  }, LIMITS.feedCheckMs)
+  try {
+    return await work(ending.signal)
+  } catch (error) {
+    throw ending.signal.aborted ? ending.signal.reason : error
+  } finally {
+    clearInterval(watch)
+  }
 }

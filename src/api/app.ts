@@ -57,6 +57,8 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     // Before anything else, on every route: what a client says of itself in these headers is never read.
     request.gateway = gateway(request.raw)
     reply.header('x-request-id', request.id)
+    // Whoever keeps replies must not give one caller's to another.
+    reply.header('vary', 'Authorization, apikey, Accept')
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -170,6 +172,9 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
     : typeId('req', unorderedUuid())
 }
 
+/** A 404 could be kept by whoever stands between (RFC 9111 §4.2.2); ours is one caller's. */
+const UNKEPT = { 'cache-control': 'private, no-store' }
+
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
   if (problem.status >= 500 && !problem.row.final)
@@ -179,7 +184,7 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
-    .headers({ ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
+    .headers({ ...UNKEPT, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
     .send(JSON.stringify(wire.body))
 }
 

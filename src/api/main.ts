@@ -1,5 +1,6 @@
 /** The API process: config → platform → app → listen; at a signal, everything closes in reverse. */
 
+import { LIMITS } from '../core/limits.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
 import { openDoorkeeper } from '../platform/identity/doorkeeper.ts'
@@ -16,6 +17,8 @@ async function main(): Promise<void> {
   mountMcp(app, platform, doorkeeper)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   const stop = () => {
+    // What is under way may end; who only holds a connection, or listens to a stream, is not waited for.
+    setTimeout(() => app.server.closeAllConnections(), LIMITS.drainMs).unref()
     void app
       .close()
       .then(() => platform.close())

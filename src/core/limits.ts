@@ -58,7 +58,8 @@ export const LIMITS = {
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
   sealingKeysMax: 2_000,
-  keyCacheMs: 5_000,
+  /** With `feedCheckMs` on top, less than the 5 s within which a suspension is everywhere. */
+  keyCacheMs: 3_500,
   keyCacheEntriesMax: 10_000,
   keyScopesMax: 50,
   /** Requests a minute of one key. */
@@ -139,11 +140,6 @@ export const LIMITS = {
   analyticsPointsMax: 1_000,
   analyticsWindowDaysMax: 90,
   objectBytesMax: 104_857_600,
-  /** Room that an upload holds without a sign of life; how many whose process died are looked after at once. */
-  uploadLeaseMs: 600_000,
-  uploadsSettledAtOnce: 20,
-  /** Objects that are counted when their bytes are limited. */
-  objectsCountedMax: 200_000,
   objectKeyBytesMax: 1_024,
   /** What the store takes as one name of its tree. */
   objectKeySegmentBytesMax: 255,
@@ -248,6 +244,8 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
+  /** Runs that are told of one: read at a time, and told at a time. */
+  suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,
   /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */

@@ -27,6 +27,35 @@ export interface WorkFailure {
   readonly [member: string]: Json
 }
 
+/** A change between active and suspended: of a workspace, or of the tenant as a whole. */
+export interface SuspensionInput {
+  readonly target: TenantRef
+  readonly to: 'active' | 'suspended'
+  /** Changes that the target had seen when this one was asked for: where another has come since, it is not made. */
+  readonly after: number
+  readonly by: string
+  readonly reason: string | null
+}
+
+/** What a run is told of its workspace; of two, the one with the greater number is true. */
+export interface RunStanding {
+  readonly seq: number
+  readonly suspended: boolean
+}
+
+/** The attempt that was the first of a call: one that goes on with it makes the same ids. */
+export interface Begun {
+  readonly activity_id: string
+  readonly at_ms: number
+}
+
+/** Details of the failure `held`: nothing was done, since the workspace is suspended. */
+export interface Held {
+  readonly seq: number
+  readonly code: 'tenant_suspended' | 'workspace_suspended'
+  readonly begun: Begun
+}
+
 /** A run of a function: which version, on what, within which bounds; all pinned when it was started. */
 export interface FunctionRunInput {
   readonly function: { readonly id: string; readonly name: string; readonly version: number }

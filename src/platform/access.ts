@@ -5,16 +5,15 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
-import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
-import { KeyCache } from './identity/key-cache.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
-import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
 import { AdminScope, WorkspaceScope } from './scope.ts'
 import { SystemScope } from './system.ts'
+import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
 const NEEDED = {
   structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
@@ -23,13 +22,9 @@ const NEEDED = {
 
 export class Access {
   readonly #parts: Parts
-  readonly #system: SystemScope
-  /** For runs alone: a loop of calls asks once in a few seconds. */
-  readonly #found = new KeyCache<Found>()
 
-  constructor(parts: Parts, database: Database) {
+  constructor(parts: Parts) {
     this.#parts = parts
-    this.#system = new SystemScope('resolve-workspace', database)
   }
 
   /**
@@ -91,18 +86,16 @@ export class Access {
   /**
    * A scope for what a run of this ref does to data or to the world. A run outlives the request that started it, so
    * whether its tenant is still active is asked here again, as it is for a key.
-   * @throws Problem as {@link open} does for a workspace that is not active
+   * @throws Suspended, on which the run waits until it is resumed; Problem as {@link open} does for other states
    */
   async continueActive(
     ref: WorkspaceRef,
     actor: { subject: string; role: Role },
     ids: IdSource,
   ): Promise<WorkspaceScope> {
-    const known = this.#found.get(ref.workspaceId)
-    const found = known ?? (await this.#find(ref.workspaceId))
-    if (found?.tenant_id !== ref.tenantId) throw notFound('workspace')
-    if (known === undefined) this.#found.set(ref.workspaceId, found)
-    refuseUnlessActive(found)
+    const states = await this.#parts.tenantStates.ofRun(ref)
+    if (states === undefined) throw notFound('workspace')
+    refuseUnlessActive(states)
     return this.continueWorkspace(ref, actor, ids)
   }
 
@@ -137,37 +130,31 @@ export class Access {
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
     if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
-    const found = await this.#find(wanted)
-    if (found === undefined || (role !== 'operator' && found.tenant_id !== tenantId))
+    const found = await this.#parts.tenantStates.ofWorkspace(wanted)
+    if (found === undefined || (role !== 'operator' && found.tenantId !== tenantId))
       throw notFound('workspace')
-    refuseUnlessActive(found)
-    return { tenantId: found.tenant_id, workspaceId: wanted }
+    // Who may resume a workspace may look at what stands still in it; the tenant's own credentials came not so far.
+    if (!(operation.reads && isSuspended(found))) refuseUnlessActive(found)
+    return { tenantId: found.tenantId, workspaceId: wanted }
   }
 
   /** How many streams a tenant may have, where an operator has said so. Asked as each opens. */
   async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
     if (tenantId === undefined) return undefined
-    const row = await this.#system.row<{ max: number }>(
+    const row = await new SystemScope('stream-limits', this.#parts.database).row<{ max: number }>(
       sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
     )
     return row?.max
   }
-
-  #find(workspaceId: WorkspaceId): Promise<Found | undefined> {
-    return this.#system.row<Found>(
-      sql`select w.tenant_id, case when t.state = 'active' then w.state else t.state end as state
-        from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`,
-    )
-  }
 }
 
-/** Whose a workspace is, and in which state: its tenant's, where that is not active. */
-interface Found {
-  readonly tenant_id: TenantId
-  readonly state: string
-}
+const isSuspended = ({ tenant, workspace }: States) =>
+  tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
 
-function refuseUnlessActive({ state }: Found): void {
-  if (state === 'suspended') throw new Problem('tenant_suspended')
-  if (state !== 'active') throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
+function refuseUnlessActive(states: States): void {
+  const { tenant, workspace, seq } = states
+  const state = tenant === 'active' ? workspace : tenant
+  if (state === 'active') return
+  if (!isSuspended(states)) throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
+  throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
 }

@@ -30,6 +30,12 @@ export class Durable {
     return this.#temporal.result(this.#ref, id, waitMs)
   }
 
+  /** Sends a signal; see {@link Temporal.signal}. A foreign id is the id of nothing: no call is made. */
+  signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.signal(this.#ref, id, signal)
+  }
+
   uiLink(id: string): string | undefined {
     return this.#temporal.uiLink(id)
   }

@@ -14,6 +14,7 @@ import type { StorageIdentities } from './objects/identities.ts'
 import type { Batches, Database } from './pg/database.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
+import type { TenantStates } from './tenant-states.ts'
 
 export interface Parts {
   readonly database: Database
@@ -29,6 +30,7 @@ export interface Parts {
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: KeyCache<KeyRow>
+  readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   /** Base URL as clients see it. */
   readonly publicUrl: string

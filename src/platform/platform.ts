@@ -22,6 +22,7 @@ import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
+import { TenantStates } from './tenant-states.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -73,6 +74,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     documents,
     secrets,
     keys: new KeyCache(),
+    tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     publicUrl: publicUrl(config),
     memo: new Memo(),
@@ -83,7 +85,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const platform: Platform = {
     config,
     log,
-    access: new Access(parts, database),
+    access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     limiter,

@@ -10,13 +10,13 @@ import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
-import type { SealedIdentity } from './objects/clients.ts'
+import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
-import { type Sql, sql } from './pg/sql.ts'
+import type { Sql } from './pg/sql.ts'
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
@@ -139,6 +139,12 @@ export class AdminScope extends Scope {
     this.parts.keys.forget((row) => row.id === id)
   }
 
+  /** Makes this node ask at once how the tenant and its workspaces stand; others do within the cache's few seconds. */
+  forgetStanding(tenantId: TenantId): void {
+    this.parts.keys.forget((row) => row.tenant_id === tenantId)
+    this.parts.tenantStates.forget(tenantId)
+  }
+
   /** Makes this node forget at once what a workspace's scopes remember under the key. */
   forget(ref: WorkspaceRef, key: string): void {
     this.parts.memo.forget(memoKey(ref, key))
@@ -163,23 +169,9 @@ export class AdminScope extends Scope {
     return found !== undefined && found.length > 0
   }
 
-  makeBucket(name: string, owner: string): Promise<void> {
-    return this.parts.objects.makeBucket(name, owner)
-  }
-
-  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
-  async newStorageKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
-    const { identities } = this.parts
-    await identities.ensureUser(ref.workspaceId, bucket)
-    // What crashed attempts have left would count against the store's limit of keys.
-    await identities.keepOnly(ref.workspaceId, undefined)
-    const key = await identities.newKey(ref.workspaceId)
-    return { access_key_id: key.accessKeyId, sealed: this.parts.objectClients.seal(ref, key) }
-  }
-
-  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
-  keepStorageKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
-    return this.parts.identities.keepOnly(ref.workspaceId, accessKeyId)
+  /** Buckets and identities at the object store. */
+  get storage(): StorageAdmin {
+    return new StorageAdmin(this.parts)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

@@ -7,6 +7,7 @@ import {
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
+  WorkflowNotFoundError,
 } from '@temporalio/client'
 import {
   ApplicationFailure,
@@ -115,6 +116,17 @@ export class Temporal {
       if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
       throw new Problem('dependency_unavailable', { detail: 'The run has not ended yet.', cause: error })
     }
+  }
+
+  /** Sends a signal. A workflow that has ended, or has not begun, does not hear it. */
+  async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    await this.#call(async () => {
+      const handle = this.#client.workflow.getHandle(id)
+      await handle.signal(signal.name, signal.value).catch((error: unknown) => {
+        if (!(error instanceof WorkflowNotFoundError)) throw error
+      })
+    })
   }
 
   /** A link to the run in the Temporal UI, where one is known. */

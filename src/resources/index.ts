@@ -38,6 +38,7 @@ import { getQuotas, setQuotas } from './quotas/operations.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
 import { updateSchema } from './schemas/update.ts'
 import { configureServices, getServices } from './services.ts'
+import { resumeTenant, resumeWorkspace, suspendTenant, suspendWorkspace } from './suspension.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'
 import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
 
@@ -47,9 +48,13 @@ export const OPERATIONS: readonly AnyOperation[] = [
   createTenant,
   getTenant,
   listTenants,
+  suspendTenant,
+  resumeTenant,
   createWorkspace,
   getWorkspace,
   listWorkspaces,
+  suspendWorkspace,
+  resumeWorkspace,
   createApiKey,
   getApiKey,
   listApiKeys,

@@ -36,20 +36,20 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   bucket: async (scope, ref) => {
     const { bucket } = await storageOf(scope, ref)
     if (bucket === null) throw new Problem('bucket_required')
-    await scope.makeBucket(bucket, ref.workspaceId)
+    await scope.storage.makeBucket(bucket, ref.workspaceId)
   },
   /** One user, its policy and one key. A key that a crash left behind is deleted before and after another is made. */
   storage_identity: async (scope, ref) => {
     const workspace = ref as WorkspaceRef
     const { bucket, access_key_id } = await storageOf(scope, ref)
-    if (access_key_id !== null && (await scope.keepStorageKey(workspace, access_key_id))) return
-    const made = await scope.newStorageKey(workspace, bucket)
+    if (access_key_id !== null && (await scope.storage.keepKey(workspace, access_key_id))) return
+    const made = await scope.storage.newKey(workspace, bucket)
     await scope.batch(sql`
       insert into storage_identities (tenant_id, workspace_id, bucket, access_key_id, sealed)
       values (${ref.tenantId}, ${ref.workspaceId}, ${bucket}, ${made.access_key_id}, ${made.sealed})
       on conflict (tenant_id, workspace_id) do update set
         bucket = excluded.bucket, access_key_id = excluded.access_key_id, sealed = excluded.sealed, updated_at = now()`)
-    if (!(await scope.keepStorageKey(workspace, made.access_key_id))) {
+    if (!(await scope.storage.keepKey(workspace, made.access_key_id))) {
       throw new Problem('dependency_unavailable', { detail: 'Another attempt has replaced the storage key.' })
     }
   },

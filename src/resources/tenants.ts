@@ -7,7 +7,7 @@ import { notFound, Problem } from '../core/problem.ts'
 import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
-import { Id, Input, Name, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
+import { Id, Input, Name, OptionalTime, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
 import { OperationRecord } from './operations.ts'
 import { NEVER_BEGAN, provision } from './provisioning.ts'
 
@@ -17,19 +17,28 @@ export const State = Type.Union(
   ),
 )
 
+/** Why and since when a tenant or a workspace is suspended; nulls while it is not. */
+export const Suspension = {
+  suspended_at: OptionalTime,
+  suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
+  suspended_reason: Type.Union([Type.String(), Type.Null()]),
+}
+
 export const Tenant = Type.Object({
   id: Id('ten'),
   name: Type.String(),
   slug: Type.String(),
   state: State,
+  ...Suspension,
   created_at: Time,
   updated_at: Time,
 })
 export type Tenant = Static<typeof Tenant>
 
-const COLUMNS = sql`id, name, slug, state, created_at, updated_at`
+const COLUMNS = sql`id, name, slug, state, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
 
-async function findTenant(scope: AdminScope, id: string): Promise<Tenant> {
+/** @throws Problem `not_found` */
+export async function findTenant(scope: AdminScope, id: string): Promise<Tenant> {
   const tenant = await scope.row<Tenant>(sql`select ${COLUMNS} from tenants where id = ${id}`)
   if (tenant === undefined) throw notFound('tenant')
   return tenant

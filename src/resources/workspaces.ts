@@ -11,7 +11,7 @@ import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
 import { OperationRecord } from './operations.ts'
 import { NEVER_BEGAN, provision, tenantMeant } from './provisioning.ts'
-import { State } from './tenants.ts'
+import { State, Suspension } from './tenants.ts'
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
 const Bucket = Type.String({
@@ -26,14 +26,17 @@ export const Workspace = Type.Object({
   slug: Type.String(),
   bucket: Type.Union([Type.String(), Type.Null()]),
   state: State,
+  ...Suspension,
   created_at: Time,
   updated_at: Time,
 })
 export type Workspace = Static<typeof Workspace>
 
-const COLUMNS = sql`id, tenant_id, name, slug, bucket, state, created_at, updated_at`
+const COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspended_at, suspended_by, suspended_reason,
+  created_at, updated_at`
 
-async function findWorkspace(scope: AdminScope, id: string): Promise<Workspace> {
+/** @throws Problem `not_found` */
+export async function findWorkspace(scope: AdminScope, id: string): Promise<Workspace> {
   const workspace = await scope.row<Workspace>(sql`select ${COLUMNS} from workspaces where id = ${id}`)
   if (workspace === undefined) throw notFound('workspace')
   return workspace
@@ -84,12 +87,14 @@ export const createWorkspace = onStructure({
 export async function notActive(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
   if (row === undefined) return notFound('workspace')
+  if (row.state === 'suspended') return new Problem('workspace_suspended')
   return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
 }
 
 async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
   const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
   if (tenant === undefined) throw notFound('tenant')
+  if (tenant.state === 'suspended') throw new Problem('tenant_suspended')
   if (tenant.state !== 'active')
     throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
 }

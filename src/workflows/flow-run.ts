@@ -15,8 +15,9 @@ import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { runFlow } from '../../flows-dsl/run.ts'
 import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.ts'
-import type { Activities, CallFailure } from '../activities/contract.ts'
+import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import { Hold } from './hold.ts'
 import { Recorder } from './recorder.ts'
 
 interface FlowRunInput {
@@ -38,11 +39,12 @@ const RETRY = {
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const recorder = new Recorder(input.execution_id, recordRun)
+  const hold = new Hold()
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
     const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
-    const result = await runFlow(input.ir, input.input, effects(recorder), info)
+    const result = await runFlow(input.ir, input.input, effects(recorder, hold), info)
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await tooLarge(recorder)
     }
@@ -72,17 +74,22 @@ async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
   return ApplicationFailure.nonRetryable(detail, error.type, error)
 }
 
-function effects(recorder: Recorder): Effects {
+function effects(recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
   return {
     nowMs,
     record: (event) => recorder.record(event),
-    sleep: async (durationMs, step) => {
+    sleep: async (durationMs, step, { limits } = { limits: false }) => {
+      if (hold.isOn) await hold.lifted()
       describe(step)
       refuseEndless(step)
-      await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary: step.summary })])
+      const { summary } = step
+      const heldMs = hold.heldMs()
+      await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
+      if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
     },
     call: async (request) => {
+      if (hold.isOn) await hold.lifted()
       describe(request.step)
       refuseEndless(request.step)
       const bytes = sizeOf(request.arguments)
@@ -90,8 +97,8 @@ function effects(recorder: Recorder): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (!isSlow(request)) return await call(request)
-        const [, output] = await Promise.all([shown(recorder, 'running'), call(request)])
+        if (!isSlow(request)) return await call(request, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), call(request, hold)])
         return output
       } finally {
         underWay -= bytes
@@ -133,20 +140,28 @@ function isSlow(request: CallRequest): boolean {
   return request.function === 'http' || request.function === 'function.invoke'
 }
 
-/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
-async function call(request: CallRequest): Promise<Json> {
-  const { step } = request
-  const options = { summary: step.summary, retry: RETRY }
-  const sent = { function: request.function, arguments: request.arguments }
-  try {
-    if (!isSlow(request)) {
-      return await proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
+/** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
+async function call(request: CallRequest, hold: Hold): Promise<Json> {
+  const { function: name, arguments: given, step } = request
+  let sent: FunctionCall = { function: name, arguments: given }
+  for (;;) {
+    try {
+      return await send(request, sent)
+    } catch (error) {
+      const refusal = hold.refusalOf(error)
+      if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
+      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
     }
-    if (request.function === 'http') return await httpCalls(request, options).callHttp(sent)
-    return await functionCalls(options).callFunction(sent)
-  } catch (error) {
-    throw isCancellation(error) ? error : fault(error, step.pointer)
   }
+}
+
+/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
+function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
+  const options = { summary: request.step.summary, retry: RETRY }
+  if (!isSlow(request))
+    return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
+  if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
+  return functionCalls(options).callFunction(sent)
 }
 
 /** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */

@@ -5,7 +5,7 @@ import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ProblemCode } from '../core/problem.ts'
-import type { FunctionRunInput, Json } from '../core/work.ts'
+import type { FunctionRunInput, Held, Json } from '../core/work.ts'
 
 const QUEUE = 'tenon-functions'
 
@@ -29,12 +29,20 @@ export async function functionRun(input: FunctionRunInput): Promise<Json> {
   }
 }
 
-/** What Temporal alone knows of, in words for the caller. */
+/** What Temporal alone knows of, in words for the caller; and that it was refused a place, or lost it. */
 function told(error: unknown): unknown {
-  if (!(error instanceof ActivityFailure) || !(error.cause instanceof TimeoutFailure)) return error
+  if (!(error instanceof ActivityFailure)) return error
+  if (error.cause instanceof ApplicationFailure && error.cause.type === 'held') return refused(error.cause)
+  if (!(error.cause instanceof TimeoutFailure)) return error
   if (error.cause.timeoutType === 'SCHEDULE_TO_START')
     return failure('overloaded', 'All places for functions were taken; the function was not run.')
   return failure('run_cut_off', 'The worker that ran the function was lost. It is not run again by itself.')
+}
+
+/** Of whom somebody waits at the door, or a run that will ask again. */
+function refused({ details, message }: ApplicationFailure): ApplicationFailure {
+  const [{ code }] = details as [Held]
+  return failure(code, message)
 }
 
 function failure(code: ProblemCode, detail: string): ApplicationFailure {

@@ -36,6 +36,16 @@ test('collection add and list', async () => {
   expect(refused).toMatchObject({ code: 1, stderr: 'The document is not JSON: {title:}\n' })
 }, 60_000)
 
+test('tenant suspend and resume, of a tenant and of a workspace', async () => {
+  const other = await aRoom()
+  const states = []
+  for (const id of [other.tenantId, other.workspaceId]) {
+    states.push((await json('tenant', 'suspend', id, '--reason', 'unpaid')).suspended_reason)
+    states.push((await json('tenant', 'resume', id)).state)
+  }
+  expect(states).toEqual(['unpaid', 'active', 'unpaid', 'active'])
+}, 60_000)
+
 test('collection import and export', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
   try {

@@ -1,16 +1,7 @@
-/** What a credential or a tenant leaves behind when it ends: streams that are open, runs that go on. */
+/** What a credential or a tenant leaves behind when it ends: streams that are open. */
 
 import { afterEach, describe, expect, inject, test } from 'vitest'
-import {
-  aRoom,
-  asSuperuser,
-  type Caller,
-  call,
-  eventually,
-  operator,
-  type Room,
-  tokenOf,
-} from '../support/tenants.ts'
+import { aRoom, asSuperuser, type Caller, call, eventually, type Room, tokenOf } from '../support/tenants.ts'
 
 const open: AbortController[] = []
 afterEach(() => {
@@ -74,34 +65,5 @@ describe('an open stream ends', () => {
     expect(await ended(byToken)).toContain('"code":"token_expired"')
     await suspend(room)
     expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
-  })
-})
-
-describe('a run of a suspended tenant', () => {
-  const FLOW = `
-document: { dsl: '1.0.0', namespace: test, name: sleeper, version: '1.0.0' }
-do:
-  - sleep: { wait: { seconds: 2 } }
-  - write: { call: collection.create, with: { name: ghosts, document: { n: 1 } } }
-`
-
-  test('writes nothing any more; its end is on record', async () => {
-    const room = await aRoom()
-    const as = await operator()
-    await call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW } })
-    await call('POST', `${room.flows}/definitions/sleeper/versions`, { as, body: {} })
-    const path = `${room.flows}/definitions/sleeper/executions`
-    const { id } = (await call('POST', path, { as, body: {} })).body
-    await suspend(room)
-    const run = await eventually(async () => {
-      const [row] = await asSuperuser<{ status: string; error: { status: number; detail: string } }>(
-        'select status, error from tenon.executions where id = $1 and ended_at is not null',
-        [id],
-      )
-      return row
-    })
-    expect([run.status, run.error.status]).toEqual(['faulted', 403])
-    expect(run.error.detail).toContain('tenant_suspended')
-    expect(await asSuperuser('select from tenon.documents where tenant_id = $1', [room.tenantId])).toEqual([])
   })
 })

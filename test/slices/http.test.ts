@@ -13,6 +13,9 @@ const DOCUMENTS = '/v1/collections/todos/documents'
 
 function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(headers.get('content-type')).toContain('application/problem+json')
+  // Nobody between keeps what one caller was told for another.
+  expect(headers.get('cache-control')).toBe('private, no-store')
+  expect(headers.get('vary')).toBe('Authorization, apikey, Accept')
   expect(body).toMatchObject({ code, status, request_id: headers.get('x-request-id') })
   expect(body.type).toBe(`/docs/problems/${code}`)
   expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)

@@ -91,6 +91,30 @@ test('in Valkey, by its own clock', async () => {
   )
 })
 
+test('in Valkey, for crowds: each request finds what those before it took, in a few round trips', async () => {
+  const crowds = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someOf }), {
+    maxLength: 8,
+  })
+  await fc.assert(
+    fc.asyncProperty(crowds, async (all) => {
+      const run = randomUUID()
+      const model = new Model()
+      for (const { size, indices } of all) {
+        const charges = chargesOf(indices, run)
+        const found = await Promise.all(Array.from({ length: size }, () => shared.charge(charges, true)))
+        const times = found.map((one) => one?.nowUs ?? 0)
+        expect(new Set(times).size).toBeLessThanOrEqual(2)
+        for (const [at, one] of found.entries()) {
+          const { passed, aheadUs } = model.charge(charges, times[at] ?? 0)
+          expect(one?.aheadUs).toEqual(aheadUs)
+          expect(passageOf(charges, one?.aheadUs ?? []).refused === undefined).toBe(passed)
+        }
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
 test('a bucket is forgotten when it is full again', async () => {
   const charge = {
     bucket: `tenon:{test-${randomUUID()}}:rate:slow`,

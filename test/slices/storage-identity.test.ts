@@ -16,7 +16,6 @@ import {
   PutBucketPolicyCommand,
   PutBucketTaggingCommand,
   PutObjectCommand,
-  S3Client,
 } from '@aws-sdk/client-s3'
 import { v7 } from 'uuid'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -27,6 +26,7 @@ import { rootOf, storeOf } from '../../src/platform/objects/buckets.ts'
 import { policyFor } from '../../src/platform/objects/identities.ts'
 import { Secrets } from '../../src/platform/secrets.ts'
 import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
+import { clientOf, identityOf } from '../support/storage.ts'
 import {
   aStoringRoom as aRoom,
   asSuperuser,
@@ -36,31 +36,9 @@ import {
   unique,
 } from '../support/tenants.ts'
 
-interface Identity {
-  readonly bucket: string
-  readonly access_key_id: string
-  readonly sealed: Buffer
-}
-
-async function identityOf({ workspaceId }: Room): Promise<Identity> {
-  const [row] = await asSuperuser<Identity>(
-    'select bucket, access_key_id, sealed from tenon.storage_identities where workspace_id = $1',
-    [workspaceId],
-  )
-  if (row === undefined) throw new Error('no identity')
-  return row
-}
-
 const config = () => parseConfig(inject('tenon').env)
 const purposeOf = ({ tenantId, workspaceId }: Room) => `storage:${tenantId}:${workspaceId}`
 const userOf = ({ workspaceId }: Room) => ({ UserName: `tenon-${workspaceId}` })
-
-/** A bare S3 client that holds what the database holds, opened. */
-async function clientOf(of: Room): Promise<S3Client> {
-  const { access_key_id: accessKeyId, sealed } = await identityOf(of)
-  const secretAccessKey = new Secrets(inject('tenon').masterKey).open(purposeOf(of), sealed).toString()
-  return new S3Client({ ...storeOf(config()), maxAttempts: 1, credentials: { accessKeyId, secretAccessKey } })
-}
 
 const root = () => {
   const { endpoint, region } = storeOf(config())

@@ -51,6 +51,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'tenant.get': { path: ({ room }) => `/v1/tenants/${room.tenantId}`, foreign: 'not_found' },
   'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
+  'tenant.suspend': { path: ({ room }) => `/v1/tenants/${room.tenantId}/suspend`, foreign: 'refused' },
+  'tenant.resume': { path: ({ room }) => `/v1/tenants/${room.tenantId}/resume`, foreign: 'refused' },
   'workspace.create': {
     path: () => '/v1/workspaces',
     body: ({ room }) => ({ tenant_id: room.tenantId, name: 'X', slug: unique('x') }),
@@ -58,6 +60,14 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'workspace.get': { path: ({ room }) => `/v1/workspaces/${room.workspaceId}`, foreign: 'not_found' },
   'workspace.list': { path: ({ room }) => `/v1/workspaces?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'workspace.suspend': {
+    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/suspend`,
+    foreign: 'not_found',
+  },
+  'workspace.resume': {
+    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/resume`,
+    foreign: 'not_found',
+  },
   'api_key.create': {
     path: () => '/v1/api-keys',
     body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'anon', name: 'x' }),

@@ -48,7 +48,6 @@ test('a scope puts on the rights of a service key for tools of MCP servers alone
 
 test('the system acts for few reasons', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
-    'platform/access.ts',
     'platform/events/relay.ts',
     'platform/identity/auth.ts',
     'platform/identity/hosted.ts',
@@ -57,6 +56,7 @@ test('the system acts for few reasons', async () => {
     'platform/identity/people.ts',
     'platform/identity/signing-keys.ts',
     'platform/meters.ts',
+    'platform/tenant-states.ts',
   ])
 })
 

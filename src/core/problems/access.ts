@@ -61,6 +61,11 @@ export const ACCESS = {
     help: 'Use a key or a token with the scopes that `www-authenticate` names.',
   },
   tenant_suspended: { status: 403, title: 'The tenant is suspended', help: 'An operator can resume it.' },
+  workspace_suspended: {
+    status: 403,
+    title: 'The workspace is suspended',
+    help: 'An admin of the tenant, or an operator, can resume it.',
+  },
   feature_not_enabled: {
     status: 403,
     title: 'The feature is not switched on',

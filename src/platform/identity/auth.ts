@@ -9,11 +9,12 @@ import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../.
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import { suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
 import type { Holders } from './holders.ts'
 import type { Identity } from './identity.ts'
-import { KeyCache } from './key-cache.ts'
+import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
 
 /** A key as the cache holds it: what its holder may reach, and until when. */
@@ -47,18 +48,20 @@ export class Authenticator {
   readonly #system: SystemScope
   readonly #identity: () => Promise<Identity>
   readonly #keys: KeyCache<KeyRow>
-  readonly #bounds = new KeyCache<readonly (string | null)[]>()
+  readonly #tenantStates: TenantStates
   readonly #holders: Holders
 
   constructor(
     database: Database,
     identity: () => Promise<Identity>,
     keys: KeyCache<KeyRow>,
+    tenantStates: TenantStates,
     holders: Holders,
   ) {
     this.#system = new SystemScope('authenticate', database)
     this.#identity = identity
     this.#keys = keys
+    this.#tenantStates = tenantStates
     this.#holders = holders
   }
 
@@ -76,8 +79,8 @@ export class Authenticator {
     const hash = keyHash(text)
     const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    const end = endOf(row)
-    if (end !== undefined) throw end === 'tenant_suspended' ? new Problem(end) : invalidKey(end)
+    const refusal = refusalOf(row)
+    if (refusal !== undefined) throw refusal
     const { id, kind, last4, expires_at } = row
     return {
       kind: 'api_key',
@@ -104,7 +107,7 @@ export class Authenticator {
       visitor?.refuse()
       throw invalidKey()
     }
-    if (endOf(row) === undefined) this.#noteUse(row)
+    if (refusalOf(row) === undefined) this.#noteUse(row)
     return row
   }
 
@@ -123,25 +126,14 @@ export class Authenticator {
 
   /**
    * A token lives longer than a state: what it names must be there, belong together and be active.
-   * @throws Problem `refused` where it is not there, `tenant_suspended`
+   * @throws Problem `refused` where it is not there, `tenant_suspended`, `workspace_suspended`
    */
   async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
     if (tenantId === undefined) return
-    const name = `${tenantId}/${workspaceId ?? ''}`
-    const known = this.#bounds.get(name)
-    const states = known ?? (await this.#statesOf(tenantId, workspaceId))
-    if (known === undefined) this.#bounds.set(name, states)
-    if (states.includes(null)) throw new Problem(refused, { detail: UNFOUNDED })
-    if (states.some((state) => state !== 'active')) throw new Problem('tenant_suspended')
-  }
-
-  async #statesOf(tenantId: TenantId, workspaceId: WorkspaceId | undefined): Promise<(string | null)[]> {
-    const row = await this.#system.row<{ tenant: string; workspace: string | null }>(sql`
-      select t.state as tenant, w.state as workspace
-      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
-      where t.id = ${tenantId}`)
-    if (row === undefined) return [null]
-    return workspaceId === undefined ? [row.tenant] : [row.tenant, row.workspace]
+    const states = await this.#tenantStates.of(tenantId, workspaceId)
+    if (states === undefined || states.workspace === null) throw new Problem(refused, { detail: UNFOUNDED })
+    const suspension = suspensionOf(states.tenant, states.workspace)
+    if (suspension !== undefined) throw new Problem(suspension)
   }
 
   async #token(text: string): Promise<Principal> {
@@ -152,7 +144,6 @@ export class Authenticator {
         cause,
       })
     })
-    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const { tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
@@ -165,6 +156,7 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     await this.#refuseUnlessActive(bounds, 'token_invalid')
+    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {
@@ -193,11 +185,13 @@ export class Authenticator {
 }
 
 /** Why the key is good for nothing now; undefined where it is. */
-function endOf(row: KeyRow): Exclude<InvalidKey, 'api_key_invalid'> | 'tenant_suspended' | undefined {
-  if (row.revoked_at !== null) return 'api_key_revoked'
-  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
-  if (row.disabled_at !== null) return 'api_key_disabled'
-  return row.tenant_state === 'active' && row.workspace_state === 'active' ? undefined : 'tenant_suspended'
+function refusalOf(row: KeyRow): Problem | undefined {
+  if (row.revoked_at !== null) return invalidKey('api_key_revoked')
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
+    return invalidKey('api_key_expired')
+  if (row.disabled_at !== null) return invalidKey('api_key_disabled')
+  const suspension = suspensionOf(row.tenant_state, row.workspace_state)
+  return suspension && new Problem(suspension)
 }
 
 type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'

@@ -34,6 +34,6 @@ export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
     )
     return opened
   }
-  const auth = new Authenticator(database, identity, parts.keys, holders)
+  const auth = new Authenticator(database, identity, parts.keys, parts.tenantStates, holders)
   return { identity, auth, hosted, guests: new Guests(hosted, identity, holders) }
 }

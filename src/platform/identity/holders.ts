@@ -20,7 +20,7 @@ export class Holders {
 
   /** @param subject of a token of the embedded issuer; asked anew after a few seconds */
   async stands(subject: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return (await this.#clients.find(subject)) !== undefined
+    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject)
     if (!ACCOUNT_ID.test(subject)) return true
     const known = this.#known.get(subject)
     if (known !== undefined) return known

@@ -22,25 +22,41 @@ export interface OAuthClient extends Holding {
   readonly registered: boolean
 }
 
+/** With whether its tenant and workspace are active. */
+type Known = OAuthClient & { readonly active: boolean }
+
 const CLIENT_ID = new RegExp(idPattern('client'))
 
 export class OAuthClients {
   readonly #system: SystemScope
-  readonly #known = new KeyCache<OAuthClient | null>()
+  readonly #known = new KeyCache<Known | null>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('issuer', database)
   }
 
-  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
+  /** A client that may ask for tokens: of suspended tenants and workspaces, none may. */
   async find(id: string): Promise<OAuthClient | undefined> {
+    const client = await this.#look(id)
+    return client?.active === true ? client : undefined
+  }
+
+  /** Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere. */
+  async isThere(id: string): Promise<boolean> {
+    return (await this.#look(id)) !== undefined
+  }
+
+  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
+  async #look(id: string): Promise<Known | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
     const known = this.#known.get(id)
     if (known !== undefined) return known ?? undefined
-    const row = await this.#system.row<OAuthClient>(sql`
-      select id, tenant_id as "tenantId", workspace_id as "workspaceId", name, kind, role,
-        secret_hash as "secretHash", redirect_uris as "redirectUris", registered
-      from oauth_clients where id = ${id}`)
+    const row = await this.#system.row<Known>(sql`
+      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
+        c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
+        coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
+      from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id
+      where c.id = ${id}`)
     this.#known.set(id, row ?? null)
     return row
   }

@@ -1,26 +1,27 @@
-/** Buckets in Valkey: one script, one round trip, the server's clock, so that all processes count as one. */
+/** Buckets in Valkey: one script, the server's clock, so that all processes count as one. */
 
 import { Redis, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import type { Charge } from './local-ledger.ts'
 
 /**
- * As LocalLedger.charge. ARGV has two numbers for each key: interval and capacity. A clock that was put back must not
- * lock anybody out for longer than an empty bucket takes to fill, so what is ahead is cut to that.
+ * As LocalLedger.charge for several requests, of which as many pass as there is room for. ARGV has how many they are, then
+ * two numbers for each key: interval and capacity. A clock that was put back must not lock anybody out for longer than
+ * an empty bucket takes to fill, so what is ahead is cut to that.
  */
 const CHARGE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local reply, room = { now }, true
+local reply, pass = { now }, tonumber(ARGV[1])
 for at, full in ipairs(redis.call('MGET', unpack(KEYS))) do
-  local interval, capacity = tonumber(ARGV[at * 2 - 1]), tonumber(ARGV[at * 2])
+  local interval, capacity = tonumber(ARGV[at * 2]), tonumber(ARGV[at * 2 + 1])
   local ahead = math.min(math.max((tonumber(full) or 0) - now, 0), capacity)
   reply[at + 1] = ahead
-  if ahead + interval > capacity then room = false end
+  pass = math.min(pass, math.floor((capacity - ahead) / interval))
 end
-if room then
+if pass > 0 then
   for at, key in ipairs(KEYS) do
-    local ahead = reply[at + 1] + ARGV[at * 2 - 1]
+    local ahead = reply[at + 1] + pass * ARGV[at * 2]
     redis.call('SET', key, string.format('%.0f', now + ahead), 'PX', math.ceil(ahead / 1000))
   end
 end
@@ -38,8 +39,12 @@ export interface Found {
   readonly aheadUs: readonly number[]
 }
 
+type Told = (found: Found | undefined) => void
+
 export class SharedLedger {
   readonly #redis: Redis
+  /** Who came while the buckets of this name were asked: they are asked for together when the answer is here. */
+  readonly #waiting = new Map<string, Told[]>()
   /** 0 where it answered the last time; else until when nobody asks, by the process's clock. */
   #awayUntilMs = 0
 
@@ -62,13 +67,34 @@ export class SharedLedger {
    * @param insist asks, and waits for longer, also where the server was away a moment ago
    * @returns undefined where the server does not answer in time
    */
-  async charge(charges: readonly Charge[], insist: boolean): Promise<Found | undefined> {
+  charge(charges: readonly Charge[], insist: boolean): Promise<Found | undefined> {
+    const name = `${insist} ${charges.map(({ bucket, limit }) => `${bucket} ${limit.policy}`).join(' ')}`
+    return new Promise((told) => {
+      const waiting = this.#waiting.get(name)
+      if (waiting === undefined) void this.#takeTurns(name, charges, insist, told)
+      else waiting.push(told)
+    })
+  }
+
+  /** One round trip after the other, each for all who came during the one before. */
+  async #takeTurns(name: string, charges: readonly Charge[], insist: boolean, first: Told): Promise<void> {
+    for (let those = [first]; those.length > 0; those = this.#waiting.get(name) ?? []) {
+      this.#waiting.set(name, [])
+      const found = await this.#chargeAll(charges, those.length, insist)
+      const most = found === undefined ? 0 : passing(charges, found)
+      for (const [at, told] of those.entries()) told(found && behind(charges, found, Math.min(at, most)))
+    }
+    this.#waiting.delete(name)
+  }
+
+  /** @param count of requests, in their order; what is found is before the first of them */
+  async #chargeAll(charges: readonly Charge[], count: number, insist: boolean): Promise<Found | undefined> {
     const nowMs = performance.now()
     if (nowMs < this.#awayUntilMs && !insist) return undefined
     // After a pause one request tries, while the others go on without.
     if (this.#awayUntilMs > 0) this.#awayUntilMs = nowMs + LIMITS.rateRetryMs
     const patienceMs = insist ? LIMITS.rateInsistMs : LIMITS.ratePatienceMs
-    const reply = await within(this.#ask(charges), patienceMs)
+    const reply = await within(this.#ask(charges, count), patienceMs)
     this.#awayUntilMs = reply === undefined ? performance.now() + LIMITS.rateRetryMs : 0
     if (reply === undefined) return undefined
     const [nowUs = 0, ...aheadUs] = reply
@@ -79,12 +105,24 @@ export class SharedLedger {
     this.#redis.disconnect()
   }
 
-  #ask(charges: readonly Charge[]): Promise<number[]> {
+  #ask(charges: readonly Charge[], count: number): Promise<number[]> {
     const keys = charges.map(({ bucket }) => bucket)
     const numbers = charges.flatMap(({ limit }) => [limit.intervalUs, limit.capacityUs])
-    return this.#redis.charge(keys.length, ...keys, ...numbers)
+    return this.#redis.charge(keys.length, ...keys, count, ...numbers)
   }
 }
+
+/** How many more requests there is room for. */
+const passing = (charges: readonly Charge[], { aheadUs }: Found): number =>
+  Math.min(
+    ...charges.map(({ limit }, at) => Math.floor((limit.capacityUs - (aheadUs[at] ?? 0)) / limit.intervalUs)),
+  )
+
+/** What a request finds that so many came before. */
+const behind = (charges: readonly Charge[], { nowUs, aheadUs }: Found, count: number): Found => ({
+  nowUs,
+  aheadUs: charges.map(({ limit }, at) => (aheadUs[at] ?? 0) + count * limit.intervalUs),
+})
 
 /** undefined where it fails or comes late. */
 function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {

@@ -4,6 +4,7 @@ import {
   CreateAccessKeyCommand,
   CreateUserCommand,
   DeleteAccessKeyCommand,
+  DeleteUserPolicyCommand,
   IAMClient,
   IAMServiceException,
   ListAccessKeysCommand,
@@ -72,6 +73,18 @@ export class StorageIdentities {
           throw error
       })
       await this.#iam.send(new PutUserPolicyCommand({ UserName, PolicyName: POLICY, PolicyDocument }))
+    })
+  }
+
+  /** Takes the user's policy away: its keys stay, and are good for nothing. Idempotent. */
+  async shut(workspaceId: WorkspaceId): Promise<void> {
+    const UserName = userOf(workspaceId)
+    await answered(async () => {
+      await this.#iam
+        .send(new DeleteUserPolicyCommand({ UserName, PolicyName: POLICY }))
+        .catch((error: unknown) => {
+          if (!(error instanceof IAMServiceException && error.name.startsWith('NoSuchEntity'))) throw error
+        })
     })
   }
 

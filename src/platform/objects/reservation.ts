@@ -1,7 +1,7 @@
 /** The room of one upload in a workspace whose objects are limited: it grows with what comes, and is given back. */
 
 import { randomUUID } from 'node:crypto'
-import { LIMITS } from '../../core/limits.ts'
+import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
 import type { ObjectLedger, Stored } from './ledger.ts'
 
 export class Reservation {
@@ -28,7 +28,7 @@ export class Reservation {
     const wanted = Math.max(bytes, this.#bytes)
     this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
     this.#bytes = wanted
-    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
+    this.#untilMs = Date.now() + LEDGER_LIMITS.uploadLeaseMs / 2
   }
 
   /**

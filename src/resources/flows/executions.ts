@@ -49,7 +49,8 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-const COLUMNS = sql`id, workflow_id, flow_id, version, status, input, output, error, started_by, started_at, ended_at`
+const COLUMNS = sql`id, workflow_id, flow_id, version,
+  case when held and ended_at is null then 'suspended' else status end as status, input, output, error, started_by, started_at, ended_at`
 
 export const startExecution = inWorkspace({
   name: 'execution.create',

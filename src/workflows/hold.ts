@@ -1,0 +1,90 @@
+/** Whether a run is held: while its tenant or workspace is suspended it begins nothing, and goes on where it stopped. */
+
+import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
+import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
+import type { Begun, Held, RunStanding } from '../core/work.ts'
+
+/** How the run's workspace stands; the workflow `suspension` sends it. */
+const standing = defineSignal<[RunStanding]>('standing')
+
+const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']
+/** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
+const REFUSED_MS = 1_000
+
+/** A call that was refused because of a suspension: at the door of activities, or further on. */
+interface Refusal {
+  readonly held?: Held
+}
+
+export class Hold {
+  #seq = -1
+  #sinceMs: number | undefined
+  #endedMs = 0
+
+  /** Listens from now on: made before the run waits for anything. */
+  constructor() {
+    setHandler(standing, (heard) => this.#hear(heard))
+  }
+
+  get isOn(): boolean {
+    return this.#sinceMs !== undefined
+  }
+
+  /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
+  lifted(): Promise<void> {
+    return condition(() => !this.isOn)
+  }
+
+  /**
+   * After a timer: waits as long as the run is held. Of a timer that limits other work, the time for which that was held
+   * meanwhile does not count, and is waited for once more.
+   * @param heldMs for how long the run had been held when the timer began
+   */
+  async afterTimer(heldMs: number, options: { summary: string; limits: boolean }): Promise<void> {
+    const { summary, limits } = options
+    if (this.isOn) await this.lifted()
+    const missedMs = limits ? this.heldMs() - heldMs : 0
+    if (missedMs === 0) return
+    await sleep(missedMs, { summary })
+    if (this.isOn || this.heldMs() > heldMs + missedMs) await this.afterTimer(heldMs + missedMs, options)
+  }
+
+  /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
+  refusalOf(error: unknown): Refusal | undefined {
+    const failure = error instanceof ActivityFailure ? error.cause : undefined
+    if (!(failure instanceof ApplicationFailure)) return undefined
+    if (failure.type === 'held') return { held: failure.details?.[0] as Held }
+    // Runs that began before there was a hold went on with such a failure as with any other.
+    return SUSPENDED.includes(failure.type) && patched('hold') ? {} : undefined
+  }
+
+  /**
+   * Waits until the call may be made again.
+   * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
+   */
+  async waitAfter({ held }: Refusal): Promise<{ begun?: Begun }> {
+    if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
+    if (!this.isOn) await sleep(REFUSED_MS)
+    if (this.isOn) await this.lifted()
+    return held === undefined ? {} : { begun: held.begun }
+  }
+
+  #hear({ seq, suspended }: RunStanding): void {
+    if (seq <= this.#seq) return
+    this.#seq = seq
+    if (suspended === this.isOn) return
+    const now = nowMs()
+    this.#endedMs += this.#sinceMs === undefined ? 0 : now - this.#sinceMs
+    this.#sinceMs = suspended ? now : undefined
+  }
+
+  /** For how long the run has been held so far. */
+  heldMs(): number {
+    return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
+  }
+}
+
+/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
+function nowMs(): number {
+  return Number(new Date())
+}
