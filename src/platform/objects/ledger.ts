@@ -5,13 +5,7 @@ import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database, Mandate } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
-import { Reservation } from './reservation.ts'
-
-/** An object as the store names it. */
-export interface Stored {
-  readonly bucket: string
-  readonly key: string
-}
+import { Reservation, type Stored } from './reservation.ts'
 
 /** Asks the store how many bytes an object has; 0 where there is none. */
 export type Measure = (object: Stored) => Promise<number>

@@ -2,17 +2,28 @@
 
 import { randomUUID } from 'node:crypto'
 import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
-import type { ObjectLedger, Stored } from './ledger.ts'
+
+/** An object as the store names it. */
+export interface Stored {
+  readonly bucket: string
+  readonly key: string
+}
+
+/** Where room is reserved and given back. */
+interface Ledger {
+  reserve(object: Stored, upload: string, bytes: number): Promise<boolean>
+  settle(object: Stored, upload: string): Promise<void>
+}
 
 export class Reservation {
-  readonly #ledger: ObjectLedger
+  readonly #ledger: Ledger
   readonly #object: Stored
   readonly #upload = randomUUID()
   #bytes = 0
   #untilMs = 0
   #limited: boolean
 
-  constructor(ledger: ObjectLedger, object: Stored, limited: boolean) {
+  constructor(ledger: Ledger, object: Stored, limited: boolean) {
     this.#limited = limited
     this.#ledger = ledger
     this.#object = object

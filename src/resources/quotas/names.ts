@@ -29,7 +29,7 @@ export const OF_TENANT = ['workspaces', 'sse_streams'] as const
 const COUNTED_WHERE_LIMITED = /^object_bytes$|_per_(day|minute)$/
 export const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
 
-export const Limit = Type.Integer({
+const Limit = Type.Integer({
   minimum: -1,
   maximum: Number.MAX_SAFE_INTEGER,
   description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
