@@ -17,9 +17,10 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 /** What a verb runs with node; any other verb belongs to src/cli. */
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
+  'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
   bench: [...RUN_TS, 'bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test']
+const NEED_SERVERS = ['up', 'test', 'test:keycloak']
 
 await main(process.argv.slice(2))
 

@@ -1,12 +1,12 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
-import { runWithJson } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
+import { runAudited } from '../resources/audited.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
@@ -95,5 +95,5 @@ function workspaceOf({ ref }: Call): WorkspaceRef {
 async function callFunction(scope: WorkspaceScope, request: FunctionCall): Promise<unknown> {
   const operation = callable(request.function)
   if (operation === undefined) throw notFound('function')
-  return runWithJson(operation, scope, request.arguments)
+  return runAudited(operation, scope, request.arguments, { kind: 'run', requestId: scope.actor.subject })
 }

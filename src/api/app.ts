@@ -13,10 +13,12 @@ import { typeId, unorderedUuid } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
+import { holdsSecret, redactText } from '../core/redact.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import { gatewayReader } from '../platform/identity/gateway.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
+import { leaveEntry } from './audit.ts'
 import { routePath } from './bind.ts'
 import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
@@ -49,6 +51,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   app.decorateRequest('standings', undefined)
   app.decorateRequest('room', undefined)
   app.decorateRequest('claim', undefined)
+  app.decorateRequest('trace', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
@@ -67,6 +70,11 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       reply.headers(headers)
       done(refused)
     }, done)
+  })
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const left = leaveEntry(platform.audit, request, reply)
+    if (left === undefined) done(null, payload)
+    else left.then(() => done(null, payload), done)
   })
   app.addHook('onResponse', (request, reply, done) => {
     drain(request)
@@ -109,6 +117,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
+    config: { operation },
     // A feed has no end that a HEAD could be answered at.
     exposeHeadRoute: operation.http.reply !== 'feed',
     onRequest: door.enter,
@@ -167,7 +176,7 @@ function refuseOtherMethods(app: FastifyInstance): void {
 /** A caller's id is kept where it is short and harmless; it stands in every log line. */
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers['x-request-id']
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given)
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) && !holdsSecret(given)
     ? given
     : typeId('req', unorderedUuid())
 }
@@ -185,7 +194,7 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   return reply
     .code(wire.status)
     .headers({ ...UNKEPT, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
-    .send(JSON.stringify(wire.body))
+    .send(redactText(JSON.stringify(wire.body)))
 }
 
 /** One line per request; the query is left out, since callers put secrets there. */

@@ -16,6 +16,7 @@ import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
+import { beginTrace, endTrace } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { sendFeed } from './feed.ts'
@@ -88,7 +89,10 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       const scope =
         claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
       if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
+      const trace = await beginTrace(operation, opened, parsed, platform.audit)
+      request.trace = trace
       const output = await attempt(claim, () => operation.run(scope, parsed))
+      if (trace !== undefined) await endTrace(trace, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
         request.room = undefined

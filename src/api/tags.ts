@@ -53,6 +53,11 @@ export const CHAPTERS: readonly Chapter[] = [
     description: 'Tenants, their workspaces and keys, what they may use, and the long work that makes them.',
     nouns: ['me', 'limits', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
+  {
+    name: 'Audit',
+    description: 'Who changed what and who was refused, in a chain of hashes for each tenant.',
+    nouns: ['audit'],
+  },
 ]
 
 /** @throws TypeError for a noun that no chapter has: our own mistake */

@@ -1,5 +1,8 @@
 /** Every number that bounds something, with its unit in the name. */
 
+import { AUDIT_LIMITS } from './limits/audit.ts'
+import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
   documentBytesMax: 262_144,
@@ -108,6 +111,8 @@ export const LIMITS = {
   registrationIdleDays: 90,
   /** How often a token with an unknown key may make this node read the keys anew. */
   signingKeysReloadMs: 1_000,
+  externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
+  jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,
@@ -244,17 +249,7 @@ export const LIMITS = {
   mcpTokenSeconds: 600,
   /** Below the 60 s after which common clients give a call up. */
   mcpFlowWaitSeconds: 25,
-  /** Runs that are told of one: read at a time, and told at a time. */
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
-  idempotencyKeyCharsMax: 255,
-  idempotencyHours: 24,
-  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
-  idempotencyLeaseSeconds: 120,
-  /** A document of the largest size fits. */
-  idempotencyReplyBytesMax: 524_288,
-  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
-  idempotencyShelfRowsMax: 400,
-  idempotencyShelfBytesMax: 1_048_576,
-  /** Deeper input is taken by no operation. */
-  idempotencyInputDepthMax: 100,
+  ...IDEMPOTENCY_LIMITS,
+  ...AUDIT_LIMITS,
 } as const

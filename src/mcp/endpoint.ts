@@ -36,6 +36,7 @@ export interface End {
 
 export function mountEndpoint(app: FastifyInstance, endpoint: Endpoint): void {
   app.post(endpoint.path, {
+    config: { operation: { name: 'mcp.message', reads: true } },
     onRequest: endpoint.enter,
     handler: async (request, reply) => {
       const message = (request.body ?? {}) as Message

@@ -53,9 +53,12 @@ class HostedDoor {
     const params = request.params as { ws: string; server: string }
     const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
+    const unseen = { place: server.ref, sure: true, before: null, after: null }
+    request.trace = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const guest = await this.#admit(request, server, params)
+      request.trace = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
       const { headers, refused } = await this.#platform.limiter.admitGuest(guest)
       reply.headers(headers)
       if (refused !== undefined) throw refused

@@ -35,9 +35,9 @@ function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }:
       reply.headers(headers)
       if (refused !== undefined) throw refused
     },
-    open: async ({ principal, standings }) => {
+    open: async ({ principal, standings, id }) => {
       if (principal === undefined) throw new TypeError('a route without its door')
-      return platformServer(platform, principal, standings)
+      return platformServer(platform, principal, id, standings)
     },
   })
 }

@@ -4,6 +4,7 @@ import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import type { Deed } from '../platform/audit/entry.ts'
 import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
@@ -13,6 +14,7 @@ import type { WireResult, WireServer, WireTool } from './wire/port.ts'
 export function platformServer(
   platform: Platform,
   principal: Principal,
+  requestId: string,
   standings: readonly Standing[] = [],
 ): WireServer {
   const operations = OPERATIONS.filter(
@@ -28,6 +30,8 @@ export function platformServer(
       try {
         return success(await call(platform, principal, standings, operation, args))
       } catch (error) {
+        if (error instanceof Problem && error.status === 403)
+          platform.audit.refused(refusal(operation, principal, requestId, error))
         if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
         platform.log.error({ err: error, operation: operation.name }, 'tool')
         return failure('internal: Something is wrong on our side.')
@@ -59,6 +63,23 @@ async function call(
   const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
   const scope = await platform.access.open(operation, principal, workspace, standings)
   return runWithJson(operation, scope, input)
+}
+
+/** A refused tool is no refused request: the reply to it says 200. */
+function refusal(operation: AnyOperation, principal: Principal, requestId: string, problem: Problem): Deed {
+  const { tenantId, workspaceId, subject, roles } = principal
+  return {
+    place: { tenantId, workspaceId },
+    requestId,
+    actor: { subject, role: roles[0] ?? null, kind: 'token' },
+    operation: operation.name,
+    target: operation.http.path,
+    outcome: 'denied',
+    status: problem.status,
+    code: problem.code,
+    before: null,
+    after: null,
+  }
 }
 
 function success(output: unknown): WireResult {

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { RATE_PATTERN } from './limiter/limit.ts'
+import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
 
 const Url = (description: string, scheme = '[a-z0-9+]+') =>
   Type.String({ pattern: `^${scheme}://.+`, description })
@@ -23,6 +24,11 @@ const ConfigSchema = Type.Object({
   TENON_OPERATOR_SECRET: Type.Optional(
     Type.String({ minLength: 32, description: 'Secret of the client tenon-operator; derived where absent.' }),
   ),
+  OIDC_ISSUERS: Type.String({
+    default: '',
+    description:
+      'Issuers whose tokens count besides those of the own one: a JSON list, or the path of a file with it (docs/identity.md).',
+  }),
   GATEWAY_SECRET: Type.Optional(
     Type.String({
       minLength: 32,
@@ -112,7 +118,9 @@ const ConfigSchema = Type.Object({
   ),
 })
 
-export type Config = Readonly<Static<typeof ConfigSchema>>
+type Settings = Static<typeof ConfigSchema>
+
+export type Config = Readonly<Omit<Settings, 'OIDC_ISSUERS'> & { OIDC_ISSUERS: readonly TrustedIssuer[] }>
 
 /** What is wrong with the environment, a line per variable. Values are never shown: some are secrets. */
 export class ConfigError extends Error {
@@ -136,8 +144,14 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
   const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) =>
     fault(name, schema, value),
   )
+  const settings = value as Settings
+  const { issuers, faults: ofIssuers } = readIssuers(settings.OIDC_ISSUERS)
+  faults.push(...ofIssuers.map((fault) => `OIDC_ISSUERS${fault}`))
   if (faults.length > 0) throw new ConfigError(faults)
-  return Object.freeze(value as Config)
+  const config = Object.freeze({ ...settings, OIDC_ISSUERS: issuers })
+  if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
+    throw new ConfigError(['OIDC_ISSUERS names the platform’s own issuer, which needs no entry.'])
+  return config
 }
 
 function fault(name: string, schema: Type.TSchema & { description?: string }, value: unknown): string[] {

@@ -20,6 +20,14 @@ export interface Inbound {
   readonly body: Buffer
 }
 
+/** What an answer may come to, in time and in bytes. */
+export interface Bounds {
+  readonly timeoutMs: number
+  readonly bytesMax: number
+}
+
+const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
+
 /** Loopback, private, link-local (metadata services), CGNAT, benchmarking, multicast, reserved; and their IPv6 kin. */
 const FORBIDDEN_V4 = [
   ['0.0.0.0', 8],
@@ -64,17 +72,24 @@ export class Egress {
    * @param allowed `host:port` texts that this caller may reach besides
    * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
    */
-  async send(outbound: Outbound, allowed: readonly string[] = []): Promise<Inbound> {
+  async send(
+    outbound: Outbound,
+    allowed: readonly string[] = [],
+    bounds: Bounds = FLOW_BOUNDS,
+  ): Promise<Inbound> {
     const { url } = outbound
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
-    const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-    const place = `${url.hostname}:${port}`
+    const place = placeOf(url)
     const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
     if (!trusted && isIP(host) !== 0) judge(host)
-    return exchange(outbound, trusted ? undefined : guardedLookup)
+    return exchange(outbound, bounds, trusted ? undefined : guardedLookup)
   }
 }
+
+/** `host:port`, whether the URL says its port or not. */
+export const placeOf = (url: URL): string =>
+  `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
 /** @throws Problem where the address is not one of the public Internet */
 function judge(address: string): void {
@@ -104,14 +119,20 @@ const guardedLookup: LookupFunction = (hostname, options, callback) => {
   )
 }
 
-function exchange(outbound: Outbound, guard: LookupFunction | undefined): Promise<Inbound> {
+function exchange(
+  outbound: Outbound,
+  { timeoutMs, bytesMax }: Bounds,
+  guard: LookupFunction | undefined,
+): Promise<Inbound> {
   const { url, method, headers, body } = outbound
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(LIMITS.httpCallTimeoutMs)
+    const signal = AbortSignal.timeout(timeoutMs)
     const fail = (cause: unknown) => reject(cause instanceof Problem ? cause : noAnswer(cause))
     const options = { method, headers, signal, agent: false, ...(guard && { lookup: guard }) }
-    const sent = begin(() => open(url, options, (response) => void read(response).then(resolve, fail)))
+    const sent = begin(() =>
+      open(url, options, (response) => void read(response, bytesMax).then(resolve, fail)),
+    )
     sent.on('error', fail)
     sent.end(body)
   })
@@ -126,15 +147,15 @@ function begin(open: () => ClientRequest): ClientRequest {
   }
 }
 
-async function read(response: IncomingMessage): Promise<Inbound> {
+async function read(response: IncomingMessage, bytesMax: number): Promise<Inbound> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > LIMITS.httpCallBytesMax) {
+    if (bytes > bytesMax) {
       response.destroy()
       throw new Problem('upstream_invalid', {
-        detail: `The answer has more than ${LIMITS.httpCallBytesMax} bytes.`,
+        detail: `The answer has more than ${bytesMax} bytes.`,
       })
     }
     chunks.push(chunk)

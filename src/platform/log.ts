@@ -1,6 +1,7 @@
-/** JSON log lines. Credentials are redacted by name; nothing of a request's body is logged. */
+/** JSON log lines. Secrets are redacted by name and by look; nothing of a request's body is logged. */
 
 import { type DestinationStream, type Logger, pino } from 'pino'
+import { redactText } from '../core/redact.ts'
 
 export type Log = Logger
 
@@ -25,6 +26,8 @@ export function openLog(level: string, process: string, into?: DestinationStream
       ],
       censor: '[redacted]',
     },
+    // Whatever wrote it, and wherever in the line it stands.
+    hooks: { streamWrite: redactText },
   }
   return pino(options, into ?? pino.destination(TOGETHER))
 }

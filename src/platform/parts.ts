@@ -1,5 +1,6 @@
 /** What the platform lends to scopes. Never handed on. */
 
+import type { Audit } from './audit/audit.ts'
 import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
@@ -35,5 +36,6 @@ export interface Parts {
   /** Base URL as clients see it. */
   readonly publicUrl: string
   readonly memo: Memo
+  readonly audit: Audit
   readonly log: Log
 }

@@ -1,6 +1,7 @@
 /** The composition root: config in, everything that has a connection out. */
 
 import { Access } from './access.ts'
+import { Audit } from './audit/audit.ts'
 import { type Config, publicUrl } from './config.ts'
 import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
@@ -38,6 +39,7 @@ export interface Platform {
   readonly egress: Egress
   readonly limiter: Limiter
   readonly meters: Meters
+  readonly audit: Audit
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
@@ -58,6 +60,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const meters = new Meters(database, log)
+  const audit = new Audit(database, log)
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
@@ -78,6 +81,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     signingKeys: new SigningKeys(database, secrets),
     publicUrl: publicUrl(config),
     memo: new Memo(),
+    audit,
     log,
   }
   const functions = new Functions(config.TENON_DENO_BIN)
@@ -90,6 +94,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
     limiter,
     meters,
+    audit,
     functions,
     relay,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
@@ -101,7 +106,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close()])
+      await Promise.all([meters.flush(), relay.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()

@@ -4,6 +4,7 @@ import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { Audit } from './audit/audit.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
 import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
@@ -22,19 +23,22 @@ import type { Sql } from './pg/sql.ts'
 abstract class Scope {
   readonly actor: Actor
   protected readonly mandate: Mandate
-  readonly #parts: Parts
+  protected readonly parts: Parts
   protected readonly ids: IdSource
+  /** For doors that run operations inside a scope of their own. */
+  readonly audit: Audit
 
   protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
     this.actor = actor
     this.mandate = mandate
-    this.#parts = parts
+    this.parts = parts
     this.ids = ids
+    this.audit = parts.audit
   }
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#parts.statements.batch(this.mandate, statements)
+    return this.parts.statements.batch(this.mandate, statements)
   }
 
   /** The rows of one statement. */
@@ -60,15 +64,11 @@ abstract class Scope {
 
   /** Puts an error of ours into the log where its caller is told of it in no detail. */
   report(error: unknown, what: string): void {
-    this.#parts.log.error({ err: error, subject: this.actor.subject }, what)
+    this.parts.log.error({ err: error, subject: this.actor.subject }, what)
   }
 
   protected durable(ref: TenantRef): Durable {
-    return new Durable(ref, this.#parts.temporal)
-  }
-
-  protected get parts(): Parts {
-    return this.#parts
+    return new Durable(ref, this.parts.temporal)
   }
 }
 

@@ -14,6 +14,7 @@ export type Reason =
   | 'hosted-servers'
   | 'meters'
   | 'relay'
+  | 'audit'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 /** Sees the changes that are to be passed on, and nothing else. */

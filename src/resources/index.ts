@@ -11,6 +11,7 @@ import {
 } from './accounts.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
+import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
@@ -84,6 +85,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getQuotas,
   configureServices,
   getServices,
+  listAudit,
+  verifyAudit,
   ...DATA_OPERATIONS,
   createFunction,
   getFunction,

@@ -112,7 +112,7 @@ describe('states', () => {
     expect(codeOf(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
       '403 workspace_suspended',
     )
-  })
+  }, 90_000)
 })
 
 /** Credentials of a tenant, each with routes of every class that it reaches. */

@@ -15,6 +15,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
   expect(called).toEqual([
     { name: 'adopt_objects', roles: writers },
+    { name: 'append_audit', roles: ['tenon_operator'] },
     {
       name: 'forget_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],

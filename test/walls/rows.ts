@@ -226,6 +226,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
     foreign: 'not_found',
   },
+  // What somebody else was refused is on record with the ids that he sent.
+  'audit.list': {
+    path: ({ room }) => `/v1/audit?tenant_id=${room.tenantId}&outcome=done`,
+    foreign: 'own_list',
+  },
+  'audit.verify': { path: ({ room }) => `/v1/audit/verify?tenant_id=${room.tenantId}`, foreign: 'own_thing' },
   'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
   'function.create': {
     path: () => '/v1/functions',

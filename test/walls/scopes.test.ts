@@ -48,6 +48,7 @@ test('a scope puts on the rights of a service key for tools of MCP servers alone
 
 test('the system acts for few reasons', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
+    'platform/audit/audit.ts',
     'platform/events/relay.ts',
     'platform/identity/auth.ts',
     'platform/identity/hosted.ts',

@@ -74,6 +74,7 @@ function ownSettings(): Record<string, string> {
     .concat([
       'GATEWAY_SECRET',
       'LOG_LEVEL',
+      'OIDC_ISSUERS',
       'TENON_EGRESS_ALLOW',
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',

@@ -1,6 +1,5 @@
 /** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
 
-import { errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -12,10 +11,9 @@ import { SystemScope } from '../system.ts'
 import { suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
-import type { Holders } from './holders.ts'
-import type { Identity } from './identity.ts'
 import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
+import type { Tokens } from './tokens.ts'
 
 /** A key as the cache holds it: what its holder may reach, and until when. */
 export interface KeyRow {
@@ -46,23 +44,15 @@ export interface Visitor {
 
 export class Authenticator {
   readonly #system: SystemScope
-  readonly #identity: () => Promise<Identity>
+  readonly #tokens: Tokens
   readonly #keys: KeyCache<KeyRow>
   readonly #tenantStates: TenantStates
-  readonly #holders: Holders
 
-  constructor(
-    database: Database,
-    identity: () => Promise<Identity>,
-    keys: KeyCache<KeyRow>,
-    tenantStates: TenantStates,
-    holders: Holders,
-  ) {
+  constructor(database: Database, tokens: Tokens, keys: KeyCache<KeyRow>, tenantStates: TenantStates) {
     this.#system = new SystemScope('authenticate', database)
-    this.#identity = identity
+    this.#tokens = tokens
     this.#keys = keys
     this.#tenantStates = tenantStates
-    this.#holders = holders
   }
 
   /**
@@ -137,13 +127,7 @@ export class Authenticator {
   }
 
   async #token(text: string): Promise<Principal> {
-    const identity = await this.#identity()
-    const claims = await identity.verify(text).catch((cause: unknown) => {
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
-        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
-        cause,
-      })
-    })
+    const claims = await this.#tokens.verify(text)
     const { tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
@@ -156,7 +140,6 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     await this.#refuseUnlessActive(bounds, 'token_invalid')
-    if (!(await this.#holders.stands(claims.sub))) throw new Problem('token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {

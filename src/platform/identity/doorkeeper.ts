@@ -1,14 +1,18 @@
 /** Who is there, for the doors that have callers: the issuer, opened when it is first needed, and its verifiers. */
 
-import { type Config, publicUrl } from '../config.ts'
+import { Problem } from '../../core/problem.ts'
+import { type Config, issuerUrl, publicUrl } from '../config.ts'
+import { Egress } from '../egress.ts'
 import type { Parts } from '../parts.ts'
 import { Authenticator } from './auth.ts'
+import { ExternalIssuer } from './external-issuer.ts'
 import { Guests } from './guests.ts'
 import { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
 import { OAuthClients } from './oauth-clients.ts'
 import { People } from './people.ts'
+import { type TokenIssuer, Tokens } from './tokens.ts'
 
 export interface Doorkeeper {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */
@@ -18,7 +22,8 @@ export interface Doorkeeper {
   readonly guests: Guests
 }
 
-export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
+/** @param now milliseconds that never go back; tests have a clock of their own */
+export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
   const people = new People(parts.database)
   const clients = new OAuthClients(parts.database)
@@ -34,6 +39,31 @@ export function openDoorkeeper(config: Config, parts: Parts): Doorkeeper {
     )
     return opened
   }
-  const auth = new Authenticator(database, identity, parts.keys, parts.tenantStates, holders)
+  const tokens = new Tokens(
+    new Map([
+      ...externalIssuers(config, parts, now),
+      [issuerUrl(config), embeddedIssuer(identity, holders)] as const,
+    ]),
+  )
+  const auth = new Authenticator(database, tokens, parts.keys, parts.tenantStates)
   return { identity, auth, hosted, guests: new Guests(hosted, identity, holders) }
+}
+
+function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): TokenIssuer {
+  return {
+    verify: async (token) => {
+      const claims = await (await identity()).verify(token)
+      if (!(await holders.stands(claims.sub))) throw new Problem('token_invalid')
+      return claims
+    },
+  }
+}
+
+/** By the `iss` of their tokens. */
+function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: Parts, now: () => number) {
+  const onFailure = (issuer: string, error: unknown) =>
+    log.warn({ err: error, issuer }, 'the keys of an issuer cannot be read')
+  // What flows may reach is no matter of issuers: the operator has named these.
+  const parts = { egress: new Egress([]), now, onFailure }
+  return trusted.map((settings) => [settings.issuer, new ExternalIssuer(settings, parts)] as const)
 }

@@ -1,11 +1,11 @@
 /** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
 
-import { runWithJson } from '../../core/bytes.ts'
 import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { type By, runAudited } from '../audited.ts'
 import { spend } from '../quotas/spend.ts'
 import { digest } from './digest.ts'
 import type { Published } from './manifest.ts'
@@ -76,7 +76,7 @@ async function admitted(
     const transportStatus = call.channel === 'rest' ? error.status : 200
     return { ...failed(error.code, error.message), outcome: 'denied', transportStatus, refused: error }
   }
-  return attempt(scope, version, tool, call.arguments ?? {})
+  return attempt(scope, version, tool, call)
 }
 
 function unknownTool({ channel }: ToolCall): Ended {
@@ -85,7 +85,14 @@ function unknownTool({ channel }: ToolCall): Ended {
 }
 
 /** Nothing of what goes wrong leaves but a Problem's own words (decisions §5): no stack, no SQL. */
-async function attempt(scope: WorkspaceScope, version: Published, tool: Tool, args: unknown): Promise<Ended> {
+async function attempt(
+  scope: WorkspaceScope,
+  version: Published,
+  tool: Tool,
+  call: ToolCall,
+): Promise<Ended> {
+  const args = call.arguments ?? {}
+  const by = { kind: call.channel === 'wire' ? 'mcp_client' : 'token', requestId: call.requestId } as const
   try {
     if (deeper(args, LIMITS.mcpArgumentsDepthMax)) {
       return failed('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
@@ -93,7 +100,7 @@ async function attempt(scope: WorkspaceScope, version: Published, tool: Tool, ar
     const argumentsSha256 = digest(canonical(args))
     const faults = version.faults(tool, args)
     if (faults !== undefined) return { ...failed('validation_failed', faults), argumentsSha256 }
-    const ended = await run(scope, tool, args as Record<string, unknown>).catch(broken)
+    const ended = await run(scope, tool, args as Record<string, unknown>, by).catch(broken)
     return { ...ended, argumentsSha256 }
   } catch (error) {
     return broken(error)
@@ -101,7 +108,7 @@ async function attempt(scope: WorkspaceScope, version: Published, tool: Tool, ar
 }
 
 /** The same operation as the API's, with its own schema and rights; what is fixed wins over what was sent. */
-async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unknown>): Promise<Ended> {
+async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unknown>, by: By): Promise<Ended> {
   const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
   const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
   if (source === undefined || operation === undefined) {
@@ -110,7 +117,7 @@ async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unkno
   await source.admit?.(scope)
   const inside = operation.domain === 'data_access' ? scope.asService() : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
-  const given = await runWithJson(operation, inside, { ...args, ...tool.binding.fixed })
+  const given = await runAudited(operation, inside, { ...args, ...tool.binding.fixed }, by)
   const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }
   const text = JSON.stringify(output) ?? 'null'
   const bytes = Buffer.byteLength(text)

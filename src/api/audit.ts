@@ -1,0 +1,174 @@
+/** What the HTTP door leaves in the audit log: one entry for each operation that changes something, and for each refusal. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AnyOperation } from '../core/operation.ts'
+import { type Principal, roleFor } from '../core/policy.ts'
+import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
+import type { Audit } from '../platform/audit/audit.ts'
+import { type AuditActor, type Deed, digestOf, type Place } from '../platform/audit/entry.ts'
+import { WorkspaceScope } from '../platform/scope.ts'
+import { isHurried } from '../resources/audited.ts'
+import { OPERATIONS } from '../resources/index.ts'
+
+/** What a route is in the audit log. */
+type Audited = Pick<AnyOperation, 'name' | 'reads'> & Partial<Pick<AnyOperation, 'roles' | 'domain'>>
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    readonly operation?: Audited
+  }
+  interface FastifyRequest {
+    /** What the audit log is to know of this request beyond its principal. */
+    trace: Trace | undefined
+  }
+}
+
+export interface Trace {
+  /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
+  place: Place
+  /** Whether the place is that of the scope itself, and not only what ids say. */
+  readonly sure: boolean
+  /** Who it is, where no principal says so. */
+  readonly actor?: AuditActor
+  before: string | null
+  after: string | null
+}
+
+/**
+ * Begins the trace of an operation that changes something.
+ * @throws Problem where its entry could not be kept
+ */
+export async function beginTrace(
+  operation: AnyOperation,
+  scope: unknown,
+  input: Readonly<Record<string, unknown>>,
+  audit: Audit,
+): Promise<Trace | undefined> {
+  if (operation.reads) return undefined
+  if (!isHurried(operation)) audit.refuseUnlessReady()
+  const state = await stateOf(operation, scope, input)
+  const sure = scope instanceof WorkspaceScope
+  const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
+  return { place, sure, before: digestOf(state), after: null }
+}
+
+/** Completes it with what the operation gave. */
+export async function endTrace(
+  trace: Trace,
+  operation: AnyOperation,
+  scope: unknown,
+  input: Readonly<Record<string, unknown>>,
+  output: unknown,
+): Promise<void> {
+  const reader = READERS.get(operation)
+  const own = reader === undefined || reader.output === operation.output
+  trace.after = digestOf(own ? output : await stateOf(operation, scope, input))
+  if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
+}
+
+/** The resource that the operation is about, as its own GET shows it; undefined where it has none, or is not there. */
+async function stateOf(
+  operation: AnyOperation,
+  scope: unknown,
+  input: Readonly<Record<string, unknown>>,
+): Promise<unknown> {
+  const reader = READERS.get(operation)
+  if (reader === undefined) return undefined
+  const fields = Object.keys(reader.input.properties).filter((name) => Object.hasOwn(input, name))
+  const asked = Object.fromEntries(fields.map((name) => [name, input[name]]))
+  try {
+    return await reader.run(scope, reader.parse(asked))
+  } catch {
+    // Whatever is wrong, the operation itself comes upon it, and says so.
+    return undefined
+  }
+}
+
+/**
+ * Of each operation on the structure of tenants, the GET of the same resource: at the same path, or, for a verb, at the
+ * path before it where both give the same. A POST on a list is about none that is there already.
+ */
+const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
+  OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin').flatMap((operation) => {
+    const { method, path } = operation.http
+    const found = OPERATIONS.find(({ http, output }) => {
+      if (http.method !== 'GET' || http.reply !== undefined) return false
+      if (method !== 'POST') return http.path === path
+      return http.path === path.slice(0, path.lastIndexOf('/')) && output === operation.output
+    })
+    return found === undefined ? [] : [[operation, found] as const]
+  }),
+)
+
+/** Of a record, its own ids and those of where it is. */
+function idsIn(value: unknown): { tenantId?: string; workspaceId?: string } {
+  const { id, tenant_id, workspace_id } = Object(value) as Record<string, unknown>
+  const tenant = [tenant_id, id].find(isTenantId)
+  const workspace = [workspace_id, id].find(isWorkspaceId)
+  return { ...(tenant && { tenantId: tenant }), ...(workspace && { workspaceId: workspace }) }
+}
+
+/**
+ * Called before each reply leaves.
+ * @returns what it waits for; undefined where it need not wait
+ */
+export function leaveEntry(
+  audit: Audit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> | undefined {
+  const { operation } = request.routeOptions.config
+  const { statusCode: status } = reply
+  if (operation === undefined || (status < 400 && operation.reads)) return undefined
+  const denied = status === 401 || status === 403 || status === 429
+  if ((operation.reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
+  const deed = deedOf(operation, request, reply, denied)
+  const { principal, trace } = request
+  // What an operator does to a tenant is in the tenant's own chain.
+  if (principal !== undefined && principal.tenantId === undefined && trace !== undefined && !trace.sure)
+    return audit.placeOf(trace.place).then((place) => leave(audit, operation, { ...deed, place }))
+  return leave(audit, operation, deed)
+}
+
+function leave(audit: Audit, operation: Audited, deed: Deed): Promise<void> | undefined {
+  const { outcome, status } = deed
+  if (status === 429) audit.counted(deed)
+  else if (outcome !== 'done') audit.refused(deed)
+  else if (isHurried(operation)) audit.note(deed)
+  else return audit.write(deed)
+  return undefined
+}
+
+function deedOf(operation: Audited, request: FastifyRequest, reply: FastifyReply, denied: boolean): Deed {
+  const { principal, trace } = request
+  const { statusCode: status } = reply
+  const code = reply.getHeader('x-problem-code')
+  return {
+    place: placeOf(principal, trace),
+    requestId: request.id,
+    actor: trace?.actor ?? actorOf(operation, principal),
+    ...(status >= 400 && { address: request.ip }),
+    operation: operation.name,
+    target: request.url.split('?')[0] ?? '',
+    outcome: denied ? 'denied' : status < 400 ? 'done' : 'failed',
+    status,
+    code: code === undefined ? null : String(code),
+    before: trace?.before ?? null,
+    after: trace?.after ?? null,
+  }
+}
+
+/** Whoever has a tenant is in its chain, whatever else the request names: nobody writes into another's. */
+function placeOf(principal: Principal | undefined, trace: Trace | undefined): Place {
+  if (principal === undefined) return trace?.place ?? {}
+  const { tenantId, workspaceId } = principal
+  if (tenantId === undefined) return trace?.sure ? trace.place : {}
+  return { tenantId, workspaceId: workspaceId ?? trace?.place.workspaceId }
+}
+
+function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {
+  if (principal === undefined) return { subject: null, role: null, kind: 'nobody' }
+  const { kind, subject, roles } = principal
+  const role = roleFor(principal, operation.roles ?? []) ?? roles[0] ?? null
+  return { subject, role, kind }
+}

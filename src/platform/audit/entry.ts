@@ -1,0 +1,101 @@
+/** One entry of the audit log: its members, its one text, and the digests that stand in it. */
+
+import { createHash } from 'node:crypto'
+import { canonical } from '../../core/canonical.ts'
+import { deeper } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Role } from '../../core/policy.ts'
+import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'
+
+/** The chain of what belongs to no tenant: operators alone see it. */
+export const PLATFORM_CHAIN = '-'
+
+/** How somebody came: by which credential, as a tool of an MCP server, as a run; or the platform itself. */
+type ActorKind = 'api_key' | 'token' | 'gateway' | 'mcp_client' | 'run' | 'nobody' | 'platform'
+
+export interface AuditActor {
+  /** Id of the key, subject of the token, workflow id of the run; null where nobody was recognised. */
+  readonly subject: string | null
+  readonly role: Role | null
+  readonly kind: ActorKind
+}
+
+/** Where something happened: whose chain an entry is in, and which workspace's admins see it. */
+export interface Place {
+  readonly tenantId?: string | undefined
+  readonly workspaceId?: string | undefined
+}
+
+export interface Deed {
+  readonly place: Place
+  readonly requestId: string | null
+  readonly actor: AuditActor
+  /** The client's, where somebody was refused. */
+  readonly address?: string
+  /** Name of the operation. */
+  readonly operation: string
+  /** Path of the resource, without query. */
+  readonly target: string
+  readonly outcome: 'done' | 'denied' | 'failed'
+  readonly status: number | null
+  readonly code: string | null
+  /** Digests of the resource as its GET shows it. */
+  readonly before: string | null
+  readonly after: string | null
+  /** How many alike this stands for; 1 where absent. */
+  readonly count?: number
+}
+
+/** An entry on its way to its chain. */
+export interface Line {
+  readonly chain: string
+  /** Empty where it is of none. */
+  readonly workspace: string
+  /** Canonical JSON (RFC 8785): texts and whole numbers alone, so there is one way to write it. */
+  readonly text: string
+}
+
+/** Members stand in code unit order: what JSON.stringify gives is canonical as it is. */
+export function lineOf(deed: Deed, atMs: number): Line {
+  const chain = deed.place.tenantId ?? PLATFORM_CHAIN
+  const text = JSON.stringify({
+    actor: { kind: deed.actor.kind, role: deed.actor.role, subject: plain(deed.actor.subject) },
+    address: deed.address ?? null,
+    after: deed.after,
+    at: new Date(atMs).toISOString(),
+    before: deed.before,
+    code: deed.code,
+    count: deed.count ?? 1,
+    operation: deed.operation,
+    outcome: deed.outcome,
+    request_id: plain(deed.requestId),
+    status: deed.status,
+    target: plain(deed.target),
+    tenant_id: chain,
+    workspace_id: deed.place.workspaceId ?? null,
+  })
+  return { chain, workspace: deed.place.workspaceId ?? '', text }
+}
+
+/** What a caller chose the letters of: cut, without secrets, and without what JSON in PostgreSQL does not take. */
+function plain(text: string | null): string | null {
+  if (text === null) return null
+  const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax).replaceAll('\u0000', '\ufffd')
+  // Half a surrogate pair becomes a character.
+  return Buffer.from(cut).toString()
+}
+
+/**
+ * SHA-256 of a state as canonical JSON, in hexadecimal; secrets are taken out first, since who knows nearly all of a
+ * text can guess the rest by its digest.
+ * @returns null where there is no state, or one deeper than any resource
+ */
+export function digestOf(state: unknown): string | null {
+  if (state === undefined || state === null || deeper(state, LIMITS.auditDepthMax)) return null
+  const text = canonical(state)
+  // Nearly always there is none, and a text is looked through faster than a copy is made.
+  const harmless = !holdsSecret(text) && !namesSecret(state)
+  return createHash('sha256')
+    .update(harmless ? text : canonical(redact(state)))
+    .digest('hex')
+}

@@ -1,0 +1,90 @@
+-- Who did what: one row an entry, chained by hashes within a tenant. The chain '-' holds what belongs to no tenant.
+create table tenon.audit (
+  tenant_id text not null,
+  seq bigint not null check (seq > 0),
+  -- Canonical JSON, kept as the very text that was hashed.
+  entry text not null,
+  prev_hash bytea not null check (octet_length(prev_hash) = 32),
+  hash bytea not null check (octet_length(hash) = 32),
+  -- What the entry says, for the policy below; verifying compares the two.
+  workspace_id text,
+  primary key (tenant_id, seq)
+);
+
+-- The end of each chain: who appends waits for it here, and what is cut off the end is missed here.
+create table tenon.audit_heads (
+  tenant_id text primary key,
+  seq bigint not null,
+  hash bytea not null check (octet_length(hash) = 32)
+) with (fillfactor = 50);
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['audit', 'audit_heads'] loop
+    execute format('alter table tenon.%I enable row level security', name);
+    execute format('alter table tenon.%I force row level security', name);
+    execute format('grant select on tenon.%I to tenon_operator, tenon_admin', name);
+    execute format('create policy operator on tenon.%I for select to tenon_operator using (true)', name);
+  end loop;
+end $$;
+create policy admin on tenon.audit for select to tenon_admin
+  using (tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace()));
+-- Who sees one workspace sees no whole chain, so its end would tell him nothing but what others do.
+create policy admin on tenon.audit_heads for select to tenon_admin
+  using (tenant_id = tenon.tenant() and tenon.workspace() is null);
+-- The owner never logs in: it appends, in the function below alone.
+create policy append on tenon.audit for insert to tenon_owner with check (true);
+create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
+
+create function tenon.refuse_rewriting() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+begin
+  raise exception 'the audit log is only appended to' using errcode = 'insufficient_privilege';
+end $$;
+create trigger rewriting before update or delete or truncate on tenon.audit
+  for each statement execute function tenon.refuse_rewriting();
+create trigger rewriting before delete or truncate on tenon.audit_heads
+  for each statement execute function tenon.refuse_rewriting();
+create trigger rewinding before update on tenon.audit_heads
+  for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
+  execute function tenon.refuse_rewriting();
+
+-- SHA-256 of three lines: the hash before in hexadecimal, the number, the entry. No line feed at the end.
+create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) returns bytea
+  language sql immutable parallel safe
+  return sha256(convert_to(encode(prev_hash, 'hex') || E'\n' || seq || E'\n' || entry, 'UTF8'));
+
+-- Appends entries[i] to the chain of chains[i], in their order; an empty text is no workspace. Several processes have
+-- one chain: they wait for each other at its head, and take several heads in one order.
+create function tenon.append_audit(chains text[], workspaces text[], entries text[]) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  chain text;
+  line text;
+  lines text[];
+  places text[];
+  base bigint;
+  n bigint;
+  last bytea;
+  hashes bytea[];
+begin
+  for chain in select distinct c collate "C" from unnest(chains) as u (c) order by 1 loop
+    insert into audit_heads values (chain, 0, decode(repeat('00', 32), 'hex')) on conflict do nothing;
+    select seq, hash into strict base, last from audit_heads h where h.tenant_id = chain for no key update;
+    select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, places
+      from unnest(chains, workspaces, entries) with ordinality as u (c, w, e, i) where c = chain;
+    n := base;
+    hashes := array[last];
+    foreach line in array lines loop
+      n := n + 1;
+      last := audit_hash(last, n, line);
+      hashes := hashes || last;
+    end loop;
+    insert into audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
+      select chain, base + i, e, hashes[i], hashes[i + 1], w from unnest(lines, places) with ordinality as u (e, w, i);
+    update audit_heads h set seq = n, hash = last where h.tenant_id = chain;
+  end loop;
+end $$;
+revoke execute on function tenon.append_audit from public;
+grant execute on function tenon.append_audit to tenon_operator;

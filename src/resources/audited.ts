@@ -1,0 +1,62 @@
+/** Operations that are run inside a scope, by tools and by runs, with their entries in the audit log. */
+
+import { runWithJson } from '../core/bytes.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { Problem } from '../core/problem.ts'
+import { type AuditActor, type Deed, digestOf } from '../platform/audit/entry.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+
+/** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
+const HURRIED = new Set(['collection', 'batch', 'event'])
+
+/** Whether the reply does not wait until the entry is in the log. */
+export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
+  return HURRIED.has(name.slice(0, name.indexOf('.')))
+}
+
+/** What the log is to say of who runs an operation. */
+export interface By {
+  readonly kind: AuditActor['kind']
+  readonly requestId: string
+}
+
+/**
+ * {@link runWithJson} with an entry for what changes something, however it ends.
+ * @throws what the operation throws
+ */
+export async function runAudited(
+  operation: AnyOperation,
+  scope: WorkspaceScope,
+  args: Readonly<Record<string, unknown>>,
+  { kind, requestId }: By,
+): Promise<unknown> {
+  if (operation.reads) return runWithJson(operation, scope, args)
+  const { audit, actor, ref } = scope
+  if (!isHurried(operation)) audit.refuseUnlessReady()
+  const known = {
+    place: ref,
+    requestId,
+    actor: { ...actor, kind },
+    operation: operation.name,
+    target: targetOf(operation, args),
+    before: null,
+  }
+  const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
+    audit.refused({ ...known, ...failureOf(error), after: null })
+    throw error
+  })
+  const deed: Deed = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }
+  if (isHurried(operation)) audit.note(deed)
+  else await audit.write(deed)
+  return output
+}
+
+function failureOf(error: unknown): Pick<Deed, 'outcome' | 'status' | 'code'> {
+  const { code, status } = error instanceof Problem ? error : new Problem('internal')
+  return { outcome: status === 401 || status === 403 ? 'denied' : 'failed', status, code }
+}
+
+/** The path at which the same operation lies on HTTP. */
+function targetOf({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): string {
+  return http.path.replaceAll(/\{(\w+)\*?\}/g, (_all, name: string) => String(args[name] ?? '-'))
+}
