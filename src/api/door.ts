@@ -137,7 +137,8 @@ async function takePlace(
   if (principal === undefined) throw new TypeError('a route without its door')
   const role = access.permit(operation, principal)
   if (role === undefined) throw new TypeError(`${operation.name}: a feed is for somebody in a role`)
-  const release = await limiter.takePlace(principal, role, ip)
+  const max = await access.streamsMax(principal.tenantId)
+  const release = await limiter.takePlace(principal, role, ip, max)
   raw.once('close', release)
   // Who has gone meanwhile says so no more.
   if (raw.destroyed) release()

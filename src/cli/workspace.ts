@@ -16,7 +16,7 @@ async function asOperator({ workspace }: Options) {
 
 interface Quota {
   readonly limit: number
-  readonly used: number
+  readonly used: number | null
   readonly remaining: number | null
 }
 
@@ -25,7 +25,9 @@ async function showQuotas(options: Options): Promise<number> {
   const path = `/v1/quotas?workspace_id=${workspace_id}`
   const { quotas } = await client.get<{ quotas: Record<string, Quota> }>(path)
   for (const [name, { limit, used }] of Object.entries(quotas)) {
-    process.stdout.write(`${name.padEnd(24)}${String(used).padStart(10)} of ${limit < 0 ? '∞' : limit}\n`)
+    process.stdout.write(
+      `${name.padEnd(24)}${String(used ?? '–').padStart(10)} of ${limit < 0 ? '∞' : limit}\n`,
+    )
   }
   return 0
 }

@@ -10,7 +10,9 @@ import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
+import { sql } from './pg/sql.ts'
 import { AdminScope, WorkspaceScope } from './scope.ts'
+import { SystemScope } from './system.ts'
 import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
 const NEEDED = {
@@ -134,6 +136,15 @@ export class Access {
     // Who may resume a workspace may look at what stands still in it; the tenant's own credentials came not so far.
     if (!(operation.reads && isSuspended(found))) refuseUnlessActive(found)
     return { tenantId: found.tenantId, workspaceId: wanted }
+  }
+
+  /** How many streams a tenant may have, where an operator has said so. Asked as each opens. */
+  async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
+    if (tenantId === undefined) return undefined
+    const row = await new SystemScope('stream-limits', this.#parts.database).row<{ max: number }>(
+      sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
+    )
+    return row?.max
   }
 }
 

@@ -6,6 +6,7 @@ import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
 import type { KeyCache } from './identity/key-cache.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
+import type { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
@@ -25,6 +26,7 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
+  readonly limiter: Limiter
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets

@@ -64,6 +64,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const objectClients = new ObjectClients(config, secrets)
   const identities = new StorageIdentities(config)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const parts: Parts = {
     database,
     statements: database,
@@ -72,6 +73,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     objectClients,
     identities,
     streams,
+    limiter,
     documents,
     secrets,
     keys: new KeyCache(),
@@ -82,7 +84,6 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     audit,
     log,
   }
-  const limiter = new Limiter(config, (error) => log.warn({ err: error }, 'valkey connection'))
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const platform: Platform = {

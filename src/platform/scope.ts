@@ -12,17 +12,17 @@ import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
 import type { Weighed } from './memo.ts'
 import { StorageAdmin } from './objects/admin.ts'
-import type { SealedIdentity } from './objects/clients.ts'
-import { WorkspaceObjects } from './objects/workspace.ts'
+import { openObjects } from './objects/open.ts'
+import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
-import { type Sql, sql } from './pg/sql.ts'
+import type { Sql } from './pg/sql.ts'
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
   readonly actor: Actor
-  readonly #mandate: Mandate
+  protected readonly mandate: Mandate
   protected readonly parts: Parts
   protected readonly ids: IdSource
   /** For doors that run operations inside a scope of their own. */
@@ -30,7 +30,7 @@ abstract class Scope {
 
   protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
     this.actor = actor
-    this.#mandate = mandate
+    this.mandate = mandate
     this.parts = parts
     this.ids = ids
     this.audit = parts.audit
@@ -38,7 +38,7 @@ abstract class Scope {
 
   /** Statements as one transaction in one round trip; rows per statement. */
   batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.parts.statements.batch(this.#mandate, statements)
+    return this.parts.statements.batch(this.mandate, statements)
   }
 
   /** The rows of one statement. */
@@ -150,6 +150,12 @@ export class AdminScope extends Scope {
     this.parts.memo.forget(memoKey(ref, key))
   }
 
+  /** How many event streams each tenant may have, and how many this one has open; null where that is not known. */
+  async streamsOf(tenantId: TenantId) {
+    if (this.tenantId !== undefined && tenantId !== this.tenantId) throw new Problem('not_found')
+    return this.parts.limiter.streamsOf(tenantId)
+  }
+
   /** Whether documents also live outside PostgreSQL, where its triggers do not count them. */
   get hasDocumentStore(): boolean {
     return this.parts.documents !== undefined
@@ -229,12 +235,7 @@ export class WorkspaceScope extends Scope {
 
   /** The workspace's objects, under its own identity at the store. */
   get objects(): WorkspaceObjects {
-    const { workspaceId } = this.ref
-    return new WorkspaceObjects(this.ref, this.parts.objectClients, () =>
-      this.row<SealedIdentity>(
-        sql`select access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
-      ),
-    )
+    return openObjects(this, this.parts, this.mandate)
   }
 
   get runs(): Durable {

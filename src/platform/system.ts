@@ -10,6 +10,7 @@ export type Reason =
   | 'signing-keys'
   | 'issuer'
   | 'tenant-states'
+  | 'stream-limits'
   | 'hosted-servers'
   | 'meters'
   | 'relay'

@@ -8,6 +8,7 @@ import { Problem } from '../core/problem.ts'
 import { cloudEvent, isOfChanges } from '../platform/events/events.ts'
 import { admissionTo } from './changes.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
+import { spend } from './quotas/spend.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -41,6 +42,7 @@ export const publishEvent = inWorkspace({
       })
     }
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
+    await spend(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const { events } = scope
     await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null }))

@@ -35,7 +35,7 @@ import {
   rotateOAuthClient,
 } from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'
-import { getQuotas, setQuotas } from './quotas.ts'
+import { getQuotas, setQuotas } from './quotas/operations.ts'
 import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
 import { updateSchema } from './schemas/update.ts'
 import { configureServices, getServices } from './services.ts'

@@ -4,20 +4,28 @@ import { expect, test } from 'vitest'
 import { transaction } from '../support/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/tenants.ts'
 
-test('of what runs as its owner the masks may call four functions; each says where it looks', async () => {
+test('of what runs as its owner the masks may call these functions; each says where it looks', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
     select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
     where n.nspname like 'tenon%' and p.prosecdef and p.prorettype <> 'trigger'::regtype
       and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
     group by 1 order by 1`)
+  const writers = ['tenon_service']
+  const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
   expect(called).toEqual([
+    { name: 'adopt_objects', roles: writers },
     { name: 'append_audit', roles: ['tenon_operator'] },
     {
       name: 'forget_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
     },
+    { name: 'is_limited', roles: writers },
+    { name: 'limited', roles: inside },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'reserve_bytes', roles: writers },
+    { name: 'settle_object', roles: writers },
+    { name: 'spend', roles: inside },
     { name: 'watch', roles: ['tenon_operator'] },
   ])
   // Everybody may make temporary things: none of them is found before ours.

@@ -2,6 +2,7 @@
 
 import { domainOf, type Principal, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Visitor } from '../identity/auth.ts'
 import type { Guest } from '../identity/guests.ts'
@@ -50,11 +51,18 @@ export class Limiter {
 
   /**
    * A place for a stream that goes on.
+   * @param max of the tenant, where it has a number of its own
    * @returns how to give it back
    * @throws Problem `quota_exceeded` where there is none, `dependency_unavailable`
    */
-  takePlace(principal: Principal, role: Role, address: string): Promise<() => void> {
-    return this.#places.take(this.#rates.placesOf(principal, role, networkOf(address)))
+  takePlace(principal: Principal, role: Role, address: string, max?: number): Promise<() => void> {
+    return this.#places.take(this.#rates.placesOf(principal, role, networkOf(address), max))
+  }
+
+  /** The streams of a tenant: how many each may have, and how many are open; null where Valkey does not say. */
+  async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
+    const { key, max: usual } = this.#rates.placesOfTenant(tenantId)
+    return { usual, open: await this.#places.taken(key) }
   }
 
   /** Whoever shows keys from this address: too many that are nobody's, and the database is not asked any more. */

@@ -79,6 +79,14 @@ export class PlaceKeeper {
     return () => this.#release(keys, id)
   }
 
+  /** How many are taken now; null where that cannot be asked. */
+  async taken(key: string): Promise<number | null> {
+    const [seconds] = await this.#redis.time().catch(() => [])
+    return seconds === undefined
+      ? null
+      : this.#redis.zcount(key, `(${Number(seconds) * 1_000}`, '+inf').catch(() => null)
+  }
+
   close(): void {
     clearInterval(this.#timer)
     this.#redis.disconnect()

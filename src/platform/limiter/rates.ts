@@ -66,10 +66,14 @@ export class Rates {
     return { bucket: network, limit: this.#limits.refused }
   }
 
+  placesOfTenant(tenantId: TenantId | undefined, max = this.#streams.ofTenant): Places {
+    return { key: `${roomOf(tenantId)}streams`, max, quota: 'sse_streams' }
+  }
+
   /** Where a stream that goes on takes a place. */
-  placesOf(principal: Principal, role: Role, network: string): Places[] {
+  placesOf(principal: Principal, role: Role, network: string, max?: number): Places[] {
     const room = roomOf(principal.tenantId)
-    const ofTenant = { key: `${room}streams`, max: this.#streams.ofTenant, quota: 'sse_streams' }
+    const ofTenant = this.placesOfTenant(principal.tenantId, max)
     if (!isPublicKey(principal, role)) return [ofTenant]
     const key = `${room}streams:address:${network}`
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]

@@ -1,6 +1,6 @@
 /** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
 
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -9,13 +9,17 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3'
-import { type ByteReply, type ByteSource, counted, tooLarge } from '../../core/bytes.ts'
+import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
+import type { Measure, ObjectLedger } from './ledger.ts'
+import type { Stored } from './reservation.ts'
+import { sizesIn } from './sizes.ts'
+import { Upload } from './upload.ts'
 
 /** Which object. */
 export interface Place {
@@ -40,18 +44,26 @@ export interface Listed {
 export class WorkspaceObjects {
   readonly #ref: WorkspaceRef
   readonly #clients: ObjectClients
-  readonly #find: () => Promise<SealedIdentity | undefined>
+  readonly #find: () => Promise<Storage | undefined>
+  readonly #ledger: ObjectLedger
 
-  constructor(ref: WorkspaceRef, clients: ObjectClients, find: () => Promise<SealedIdentity | undefined>) {
+  /** @param ledgerOf makes the workspace's ledger from a way to measure objects */
+  constructor(
+    ref: WorkspaceRef,
+    clients: ObjectClients,
+    find: () => Promise<Storage | undefined>,
+    ledgerOf: (measure: Measure) => ObjectLedger,
+  ) {
     this.#ref = ref
     this.#clients = clients
     this.#find = find
+    this.#ledger = ledgerOf((object) => this.#measure(object))
   }
 
   /**
    * Stores the stream as it comes; nothing is kept where it ends early.
    * @returns its tag, its size in bytes, and whether there was none before
-   * @throws Problem `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
+   * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
     place: Place,
@@ -61,11 +73,15 @@ export class WorkspaceObjects {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const target = targetOf(place)
+    const room = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    return room.during(source.length ?? 0, () => this.#upload(target, new Upload(source, max, room), options))
+  }
+
+  async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
     return this.#ask(async (s3) => {
       const created = options.if_none_match === '*' || !(await exists(s3, target))
-      const upload = new Upload(source, max)
       const { ETag } = await upload.send((Body, abortSignal) => {
-        const length = source.length === undefined ? {} : { ContentLength: source.length }
+        const length = upload.length === undefined ? {} : { ContentLength: upload.length }
         const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
         return s3.send(new PutObjectCommand(input), { abortSignal })
       })
@@ -102,6 +118,7 @@ export class WorkspaceObjects {
       if (!(await exists(s3, target))) throw new Problem('NoSuchKey')
       await s3.send(new DeleteObjectCommand(target))
     })
+    await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
   }
 
   /** @param page.after `next` of the page before */
@@ -119,6 +136,25 @@ export class WorkspaceObjects {
       last_modified: (LastModified ?? new Date(0)).toISOString(),
     }))
     return { data, next: found.IsTruncated ? found.NextContinuationToken : undefined }
+  }
+
+  /**
+   * Counts what the bucket holds, when its bytes are limited: what is not in the ledger comes into it, then what is there
+   * is compared. Others go on meanwhile.
+   * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+   */
+  async recount(): Promise<void> {
+    const bucket = (await this.#find())?.bucket
+    if (bucket === undefined) return
+    const sizes = () => this.#ask((s3) => sizesIn(s3, bucket))
+    await this.#ledger.adopt(bucket, await sizes())
+    await this.#ledger.correct(bucket, await sizes())
+  }
+
+  /** In a bucket of somebody else nothing can have come of an upload. */
+  async #measure({ bucket, key }: Stored): Promise<number> {
+    if ((await this.#find())?.bucket !== bucket) return 0
+    return this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key }))
   }
 
   /** @param work may go on holding its connection `until` something */
@@ -139,37 +175,14 @@ export class WorkspaceObjects {
   }
 }
 
-/** One stream on its way to the store. The SDK does not hear of a stream that breaks: it would wait without end. */
-class Upload {
-  bytes = 0
-  readonly #source: ByteSource
-  readonly #max: number
+/** The workspace's own key at the store, and the bucket that it is for. */
+export interface Storage extends SealedIdentity {
+  readonly bucket: string
+}
 
-  constructor(source: ByteSource, max: number) {
-    this.#source = source
-    this.#max = max
-  }
-
-  /** @throws what broke the stream, else what the store refused */
-  async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
-    const broken = new AbortController()
-    const body = Readable.from(this.#measured(), { objectMode: false })
-    body.once('error', (error) => broken.abort(error))
-    try {
-      return await put(body, broken.signal)
-    } catch (error) {
-      throw broken.signal.aborted ? broken.signal.reason : error
-    } finally {
-      body.destroy()
-    }
-  }
-
-  async *#measured(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of counted(this.#source, this.#max)) {
-      this.bytes += chunk.byteLength
-      yield chunk
-    }
-  }
+interface Target {
+  readonly Bucket: string
+  readonly Key: string
 }
 
 const targetOf = ({ bucket, key }: Place) => ({ Bucket: bucket, Key: storedKey(key) })
@@ -183,12 +196,22 @@ function conditionsOf({ if_match, if_none_match, range }: Conditions) {
 }
 
 /** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
-async function exists(s3: S3Client, target: { Bucket: string; Key: string }): Promise<boolean> {
+async function exists(s3: S3Client, target: Target): Promise<boolean> {
   try {
     await s3.send(new HeadObjectCommand(target))
     return true
   } catch (error) {
     return statusOf(error) !== 404
+  }
+}
+
+/** Of an object; 0 where there is none. */
+async function bytesOf(s3: S3Client, target: Target): Promise<number> {
+  try {
+    return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
+  } catch (error) {
+    if (statusOf(error) === 404) return 0
+    throw error
   }
 }
 

@@ -39,19 +39,32 @@ export const tooLongForIndex = (cause: unknown) =>
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
 
+type QuotaMembers = {
+  readonly quota: string
+  readonly limit: number
+  readonly used: number
+  /** Of a window of time. */
+  readonly resets_at?: string
+}
+
 function quotaExceeded(error: DatabaseError, toAnon: boolean): Problem {
-  const members = JSON.parse(error.detail ?? '{}') as { quota: string; limit: number; used: number }
-  const { quota } = members
+  const members = JSON.parse(error.detail ?? '{}') as QuotaMembers
+  const { quota, resets_at } = members
+  const headers = resets_at === undefined ? {} : { 'retry-after': secondsUntil(resets_at) }
   // How much the workspace has, in collections that it may not read as well, is no affair of an anon key.
   if (toAnon)
     return new Problem('quota_exceeded', {
       detail: `The quota ${quota} is used up.`,
-      members: { quota },
+      members: { quota, ...(resets_at !== undefined && { resets_at }) },
+      headers,
       cause: error,
     })
   const detail = `The quota ${members.quota} is ${members.limit}, and ${members.used} are in use.`
-  return new Problem('quota_exceeded', { detail, members, cause: error })
+  return new Problem('quota_exceeded', { detail, members, headers, cause: error })
 }
+
+const secondsUntil = (time: string): string =>
+  String(Math.max(1, Math.ceil((Date.parse(time) - Date.now()) / 1_000)))
 
 export const BUSY = 'All database connections are busy.'
 

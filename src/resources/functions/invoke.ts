@@ -12,6 +12,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
 import { Id, Input, inWorkspace, Ref } from '../kinds.ts'
+import { spend } from '../quotas/spend.ts'
 import { DEFAULTS } from './functions.ts'
 
 interface Invoked {
@@ -46,6 +47,7 @@ export const invokeFunction = inWorkspace({
   run: async (scope, { id, input = {} }) => {
     checkJson('input', input, LIMITS.functionInputBytesMax)
     const invoked = await find(scope, id)
+    await spend(scope, 'invocations_per_day')
     const run_id = scope.newId('run')
     try {
       return { run_id, result: await runOnce(scope, invoked, run_id, input as Json) }

@@ -6,6 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type By, runAudited } from '../audited.ts'
+import { spend } from '../quotas/spend.ts'
 import { digest } from './digest.ts'
 import type { Published } from './manifest.ts'
 import { type Outcome, record, type Seen } from './record.ts'
@@ -32,6 +33,7 @@ const INVALID_PARAMS = -32_602
 /**
  * Runs a tool of a version and puts the call on record, however it ended. Who may call it is the door's to know.
  * @returns undefined where the version has no such tool
+ * @throws Problem `quota_exceeded` over REST; on the wire that is a tool error, which an agent reads
  */
 export async function callTool(
   scope: WorkspaceScope,
@@ -40,8 +42,8 @@ export async function callTool(
 ): Promise<ToolResult | undefined> {
   const startedMs = performance.now()
   const tool = version.manifest.tools.find(({ name }) => name === call.tool)
-  const { result, cause, ...outcome } =
-    tool === undefined ? unknownTool(call) : await attempt(scope, version, tool, call)
+  const { result, cause, refused, ...outcome } =
+    tool === undefined ? unknownTool(call) : await admitted(scope, version, tool, call)
   if (cause !== undefined) scope.report(cause, `tool of ${call.serverId}`)
   await record(scope, {
     ...call,
@@ -49,6 +51,7 @@ export async function callTool(
     version: version.version,
     durationMs: Math.round(performance.now() - startedMs),
   })
+  if (refused !== undefined && call.channel === 'rest') throw refused
   return result
 }
 
@@ -56,6 +59,24 @@ interface Ended extends Outcome {
   readonly result?: ToolResult
   /** What went wrong on our side: for the log alone. */
   readonly cause?: unknown
+  /** The quota that left no room for the call. */
+  readonly refused?: Problem
+}
+
+async function admitted(
+  scope: WorkspaceScope,
+  version: Published,
+  tool: Tool,
+  call: ToolCall,
+): Promise<Ended> {
+  try {
+    await spend(scope, 'mcp_calls_per_minute')
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return broken(error)
+    const transportStatus = call.channel === 'rest' ? error.status : 200
+    return { ...failed(error.code, error.message), outcome: 'denied', transportStatus, refused: error }
+  }
+  return attempt(scope, version, tool, call)
 }
 
 function unknownTool({ channel }: ToolCall): Ended {

@@ -1,0 +1,27 @@
+/** The objects of a workspace, with its ledger: what a scope lends. */
+
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { type Asking, isLimited } from '../limited.ts'
+import type { Parts } from '../parts.ts'
+import type { Mandate } from '../pg/database.ts'
+import { sql } from '../pg/sql.ts'
+import { type Measure, ObjectLedger } from './ledger.ts'
+import { type Storage, WorkspaceObjects } from './workspace.ts'
+
+/** @param mandate the scope's own, so that the ledger sees what the scope sees */
+export function openObjects(
+  scope: Asking & { ref: WorkspaceRef },
+  parts: Parts,
+  mandate: Mandate,
+): WorkspaceObjects {
+  const { workspaceId } = scope.ref
+  const find = async () => {
+    const [storage] = await scope.rows<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+    return storage
+  }
+  const ledgerOf = (measure: Measure) =>
+    new ObjectLedger(parts.database, mandate, measure, () => isLimited(scope, 'object_bytes'))
+  return new WorkspaceObjects(scope.ref, parts.objectClients, find, ledgerOf)
+}
