@@ -49,12 +49,11 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
   return reply.statusCode ?? 0
 }
 
-/** What deletes comes at the end, and what stops others from being done. */
-const LAST = /delete|revoke|quota\.set|(mcp_server|account)\.update|suspend/
+/** What deletes comes late, and what stops others from being done; last of all, what stops everything. */
+const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /suspend|resume/]
+const turnOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
 
-const changing = OPERATIONS.filter(({ reads }) => !reads).sort(
-  (a, b) => Number(LAST.test(a.name)) - Number(LAST.test(b.name)),
-)
+const changing = OPERATIONS.filter(({ reads }) => !reads).sort((a, b) => turnOf(a) - turnOf(b))
 
 function byOperation(entries: readonly Entry[]): Record<string, number> {
   const counts: Record<string, number> = {}
