@@ -8,8 +8,9 @@ import type { AnyOperation } from '../core/operation.ts'
 import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import type { Access } from '../platform/access.ts'
 import { CallerScope } from '../platform/caller.ts'
-import type { Authenticator } from '../platform/identity/auth.ts'
+import type { Authenticator, Visitor } from '../platform/identity/auth.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { GatewayIdentity } from '../platform/identity/gateway.ts'
 import type { Standing } from '../platform/limiter/passage.ts'
@@ -47,33 +48,36 @@ export interface Door {
 export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const recognise = async (request: FastifyRequest): Promise<[Principal, Role | undefined]> => {
+  const recognise = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
     const { headers, gateway, raw } = request
     const query = request.query as Record<string, unknown>
     const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential, platform.limiter.visitor(request.ip)))
+      principals.push(await auth.authenticate(credential, visitor))
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
     request.principal = principal
-    return [principal, platform.access.permit(operation, principal)]
+    return principal
   }
   return {
     enter: async (request, reply) => {
-      const [principal, role] = await recognise(request)
-      const { headers, refused, standings } = await platform.limiter.admit(principal, role, request.ip)
-      request.standings = standings
-      reply.headers(headers)
+      const principal = await recognise(request, platform.limiter.visitor(request.ip))
+      const right = rightOf(platform.access, operation, principal)
+      const passage = await platform.limiter.admit(principal, right.role, request.ip)
+      request.standings = passage.standings
+      reply.headers(passage.headers)
+      const refused = passage.refused ?? right.refused
       if (refused !== undefined) throw refused
     },
     ...(keyed && { keep: (request, reply, body) => settle(operation, request, reply, body) }),
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
-      const ask = async () => void (await recognise(request))
+      // Who was let in has not guessed: what neighbours of his address guess ends no stream of his.
+      const ask = async () => void platform.access.permit(operation, await recognise(request))
       const input = bind(operation, request, ask)
       const workspace = workspaceNamed(request)
       const opened = await platform.access.open(operation, principal, workspace, request.standings)
@@ -107,6 +111,19 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       check?.(output)
       return answer(operation, input, output, request, reply)
     },
+  }
+}
+
+/** In which role, or why in none: who is refused is charged all the same, or could ask without end. */
+function rightOf(
+  access: Access,
+  operation: AnyOperation,
+  principal: Principal,
+): { readonly role?: Role | undefined; readonly refused?: unknown } {
+  try {
+    return { role: access.permit(operation, principal) }
+  } catch (refused) {
+    return { refused }
   }
 }
 

@@ -8,6 +8,7 @@ import type { Identity } from '../platform/identity/identity.ts'
 import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
 import { isPossible } from '../platform/identity/passwords.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
+import { networkOf } from '../platform/limiter/address.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
@@ -35,7 +36,8 @@ function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): 
     await issuer.handle(
       request.raw,
       reply.raw,
-      request.url.replace('oauth-authorization-server', 'openid-configuration'),
+      // In the path alone: the query belongs to the client, its `state` above all.
+      request.url.replace(/^([^?]*)oauth-authorization-server/, '$1openid-configuration'),
     )
   })
 }
@@ -83,7 +85,7 @@ function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity'
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
     const { registration } = await identity()
-    const { status, body } = await registration.take(request.body, request.ip)
+    const { status, body } = await registration.take(request.body, networkOf(request.ip))
     return reply.code(status).headers(open).send(body)
   })
 }
@@ -93,7 +95,12 @@ async function answer(issuer: Identity, request: FastifyRequest, reply: FastifyR
   const exchange = exchangeOf(request, reply)
   const { action, tenant = '', email = '', password = '' } = formOf(request)
   if (action === 'login') {
-    const credentials = { tenant: tenant.trim(), email: email.trim(), password, address: request.ip }
+    const credentials = {
+      tenant: tenant.trim(),
+      email: email.trim(),
+      password,
+      network: networkOf(request.ip),
+    }
     const attempt = await guarded(() => signIn.login(exchange, credentials))
     if (attempt === undefined) return show(reply, OVER)
     if ('redirect' in attempt) return reply.redirect(attempt.redirect, 303)

@@ -98,8 +98,8 @@ export const LIMITS = {
   /** Each takes 32 MiB and a thread for a quarter of a second. */
   passwordsAtOnce: 2,
   passwordWaitMs: 10_000,
-  attemptsPerAccountMax: 10,
-  attemptsPerAddressMax: 60,
+  /** At an account from one address, and from all, since who knows a name must not lock its owner out; of one address. */
+  attemptsMax: { accountFromAddress: 10, account: 100, address: 60 },
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,
@@ -107,8 +107,7 @@ export const LIMITS = {
   registrationsPerAddressMax: 30,
   registrationsMax: 10_000,
   registrationBytesMax: 16_384,
-  registrationUnusedHours: 24,
-  registrationIdleDays: 90,
+  registrationKept: { unusedHours: 24, idleDays: 90 },
   /** How often a token with an unknown key may make this node read the keys anew. */
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },

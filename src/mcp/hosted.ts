@@ -6,6 +6,7 @@ import { notFound, Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Guest } from '../platform/identity/guests.ts'
 import type { Hosted } from '../platform/identity/hosted.ts'
+import type { HostedClaims } from '../platform/identity/identity.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { callTool } from '../resources/mcp/gate.ts'
@@ -16,6 +17,12 @@ import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } 
 import type { WireServer, WireTool } from './wire/port.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
+
+/** The server that a path names, in the caller's spelling. */
+interface Place {
+  readonly ws: string
+  readonly server: string
+}
 
 /** What is known of a request between its two halves. */
 interface Visit {
@@ -47,17 +54,27 @@ class HostedDoor {
     this.#doorkeeper = doorkeeper
   }
 
-  /** @throws Problem 404 where nothing is published, 403 for a foreign page, 401 with the challenge of RFC 9728 */
+  /**
+   * Whoever shows no token that was made for this address is a stranger; of those, the database is asked for so many and
+   * no more.
+   * @throws Problem 404 where nothing is published, 403 for a foreign page, 401 with the challenge of RFC 9728, 429
+   */
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const startedMs = performance.now()
-    const params = request.params as { ws: string; server: string }
+    const params = request.params as Place
+    const visitor = this.#platform.limiter.visitor(request.ip)
+    const shown = await this.#shown(request, params)
+    if (shown instanceof Problem) {
+      visitor.tolerate()
+      visitor.refuse()
+    }
     const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
     const unseen = { place: server.ref, sure: true, before: null, after: null }
     request.trace = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
-      const guest = await this.#admit(request, server, params)
+      const guest = await this.#admit(shown, server, params)
       request.trace = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
       const { headers, refused } = await this.#platform.limiter.admitGuest(guest)
       reply.headers(headers)
@@ -70,13 +87,25 @@ class HostedDoor {
     }
   }
 
-  async #admit(request: FastifyRequest, server: Hosted, at: { ws: string; server: string }): Promise<Guest> {
+  /** What the token says, or why it says nothing. */
+  async #shown(request: FastifyRequest, { ws, server }: Place): Promise<HostedClaims | Problem> {
+    const { hosted, guests } = this.#doorkeeper
+    try {
+      const token = bearerOf(request)
+      if (token === undefined) return new Problem('credentials_missing')
+      return await guests.verify(token, hosted.resource(ws, server))
+    } catch (error) {
+      if (error instanceof Problem && error.status < 500) return error
+      throw error
+    }
+  }
+
+  async #admit(shown: HostedClaims | Problem, server: Hosted, at: Place): Promise<Guest> {
     const { hosted, guests } = this.#doorkeeper
     const challenge = challengeOf(hosted.metadataUrl(at.ws, at.server), server.baseline)
     try {
-      const token = bearerOf(request)
-      if (token === undefined) throw new Problem('credentials_missing')
-      return await guests.admit(token, server, hosted.resource(at.ws, at.server))
+      if (shown instanceof Problem) throw shown
+      return await guests.admit(shown, server)
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 401) throw error
       const invalid = error.code === 'credentials_missing' ? {} : { error: 'invalid_token' }
@@ -120,7 +149,7 @@ class HostedDoor {
   /** Before anything is dispatched, in both eras alike. */
   #refuseWithoutScope(request: FastifyRequest, { server, guest }: Visit, scope: string): void {
     if (guest.scopes.has(scope)) return
-    const at = request.params as { ws: string; server: string }
+    const at = request.params as Place
     const challenge = challengeOf(this.#doorkeeper.hosted.metadataUrl(at.ws, at.server), [scope])
     const error_description = 'The token does not allow this tool.'
     throw new Problem('insufficient_scope', {

@@ -94,7 +94,7 @@ const ConfigSchema = Type.Object({
   ),
   TENON_RATE_REFUSED: Rate(
     '60/min burst 30',
-    'API keys of each client address that may be refused; beyond it the database is not asked. Counted by each process.',
+    'API keys of each client address that may be refused, and calls of hosted MCP servers without a token; beyond it the database is not asked. Counted by each process.',
   ),
   TENON_STREAMS_PER_TENANT: Type.Integer({
     default: 200,

@@ -116,6 +116,9 @@ describe('rotation', () => {
     const { body: same } = await keys.rotate(one.id)
     expect(Date.parse(same.expires_at) - Date.parse(same.created_at)).toBeGreaterThan(3_590_000)
     expect(Date.parse(same.expires_at) - Date.parse(same.created_at)).toBeLessThan(3_610_000)
+    const endless = '9999-12-31T23:59:59.999Z'
+    const last = await keys.make({ expires_at: endless })
+    expect((await keys.rotate(last.id)).body.expires_at).toBe(endless)
     // The grace of a day is longer than the old one had.
     expect((await keys.get(one.id)).expires_at).toBe(one.expires_at)
     expect((await keys.rotate(two.id, { expires_at: null })).body.expires_at).toBeNull()

@@ -126,7 +126,7 @@ describe('a sign-in', () => {
     const { tenant, email, password } = victim
     const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
     const statuses: number[] = []
-    while (statuses.length < LIMITS.attemptsPerAccountMax) {
+    while (statuses.length < LIMITS.attemptsMax.accountFromAddress) {
       const pair = await Promise.all([guess('wrong'), guess('wrong again')])
       statuses.push(...pair.map(({ status }) => status))
     }

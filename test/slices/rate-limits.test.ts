@@ -69,6 +69,16 @@ test('two processes and 500 requests at once: as many pass as the bucket holds',
   expect(first?.headers.get('ratelimit')).toBe('"key";r=0;t=1')
 })
 
+test('who may not do a thing is charged for asking all the same', async () => {
+  const { service } = await aRoom()
+  const startedMs = performance.now()
+  const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(service, n, '/v1/tenants')))
+  const forbidden = replies.filter(({ status }) => status === 403)
+  expect(forbidden.length + replies.filter(({ status }) => status === 429).length).toBe(200)
+  expectExactly(forbidden.length, SERVICE, (performance.now() - startedMs) / 1_000)
+  expect(forbidden[0]?.headers.get('ratelimit-policy')).toContain('"key";q=100')
+})
+
 test('every answer of an operation says the limits and what is left, whatever its status', async () => {
   const { service, operator } = await aRoom()
   const policy = '"key";q=100;w=100, "tenant";q=150;w=150'

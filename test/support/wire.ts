@@ -14,8 +14,8 @@ export interface CountedNode {
   readonly app: FastifyInstance
   readonly platform: Platform
   /**
-   * Round trips to PostgreSQL so far, commands on streams of Valkey, pieces sent to the object store. Entries of the
-   * audit log are appended in the background, for many requests at once: they are not counted.
+   * Round trips to PostgreSQL so far, commands on streams of Valkey, pieces sent to the object store. What is done once
+   * in a while for many requests is not counted: entries of the audit log, and looks at the issuer's keys.
    */
   readonly seen: { trips: number; streams: number; objects: number }
   /** Lines of its log, at the finest level. */
@@ -89,8 +89,8 @@ const [SYNC, QUERY, PARSE, BIND] = ['S', 'Q', 'P', 'B'].map((letter) => letter.c
 function roundTrips(count: () => void): (chunk: Buffer) => void {
   let rest = Buffer.alloc(0)
   let letter = 0
-  const appends = new Set<string>()
-  let appending = false
+  const shared = new Set<string>()
+  let isShared = false
   return (chunk) => {
     rest = Buffer.concat([rest, chunk])
     while (rest.length >= letter + 4) {
@@ -98,10 +98,10 @@ function roundTrips(count: () => void): (chunk: Buffer) => void {
       if (rest.length < size) return
       const kind = letter === 1 ? rest[0] : undefined
       const [first = '', second = ''] = rest.subarray(5, size).toString('latin1').split('\0', 2)
-      if (kind === PARSE && second.includes('append_audit')) appends.add(first)
-      if (kind === BIND && appends.has(second)) appending = true
-      if ((kind === SYNC && !appending) || kind === QUERY) count()
-      if (kind === SYNC) appending = false
+      if (kind === PARSE && /append_audit|from signing_keys/.test(second)) shared.add(first)
+      if (kind === BIND && shared.has(second)) isShared = true
+      if ((kind === SYNC && !isShared) || kind === QUERY) count()
+      if (kind === SYNC) isShared = false
       letter = 1
       rest = rest.subarray(size)
     }

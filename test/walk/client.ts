@@ -83,7 +83,8 @@ export class Caller {
   }
 }
 
-async function send(method: string, path: string, sent: Sent): Promise<Reply> {
+/** One request, sent once. */
+export async function send(method: string, path: string, sent: Sent = {}): Promise<Reply> {
   const headers = new Headers(sent.headers)
   if (sent.json !== undefined) headers.set('content-type', headers.get('content-type') ?? 'application/json')
   const body = sent.json === undefined ? sent.raw : JSON.stringify(sent.json)

@@ -128,7 +128,7 @@ export class Authenticator {
 
   async #token(text: string): Promise<Principal> {
     const claims = await this.#tokens.verify(text)
-    const { tenantId, workspaceId } = claims
+    const { sub, tenantId, workspaceId } = claims
     // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||
@@ -144,8 +144,8 @@ export class Authenticator {
     const scopes = narrowing(claims.scopes)
     return {
       kind: 'token',
-      seen: `a token of ${claims.sub}`,
-      subject: claims.sub,
+      seen: `a token of ${sub}`,
+      subject: sub,
       ...bounds,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
       ...(scopes && { scopes }),

@@ -28,10 +28,10 @@ export function openDoorkeeper(config: Config, parts: Parts, now = () => perform
   const people = new People(parts.database)
   const clients = new OAuthClients(parts.database)
   const holders = new Holders(people, clients)
-  const { database, secrets, signingKeys: keys } = parts
+  const { database, secrets, signingKeys: keys, log } = parts
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients }).catch(
+    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients, log }).catch(
       (error: unknown) => {
         opened = undefined
         throw error
@@ -53,7 +53,10 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): To
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)
-      if (!(await holders.stands(claims.sub))) throw new Problem('token_invalid')
+      const { sub, clientId = sub } = claims
+      // A person's token ends with her account, and with the client that it was given to.
+      if (!(await holders.stands(sub)) || !(await holders.stands(clientId)))
+        throw new Problem('token_invalid')
       return claims
     },
   }

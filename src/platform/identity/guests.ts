@@ -27,14 +27,19 @@ export class Guests {
   }
 
   /**
+   * What a token for exactly this resource says; the database is not asked.
    * @param resource the server's address as the caller spells it
-   * @throws Problem `token_invalid` or `token_expired`: for another resource, another workspace, a deleted client
+   * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource
    */
-  async admit(token: string, server: Hosted, resource: string): Promise<Guest> {
+  async verify(token: string, resource: string): Promise<HostedClaims> {
     const identity = await this.#identity()
-    const claims = await identity.verifyHosted(token, resource).catch((cause: unknown) => {
+    return identity.verifyHosted(token, resource).catch((cause: unknown) => {
       throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
     })
+  }
+
+  /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
+  async admit(claims: HostedClaims, server: Hosted): Promise<Guest> {
     const { tenantId, workspaceId } = server.ref
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id

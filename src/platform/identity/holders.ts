@@ -18,7 +18,7 @@ export class Holders {
     this.#clients = clients
   }
 
-  /** @param subject of a token of the embedded issuer; asked anew after a few seconds */
+  /** @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds */
   async stands(subject: string): Promise<boolean> {
     if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject)
     if (!ACCOUNT_ID.test(subject)) return true

@@ -6,6 +6,7 @@ import type { Provider } from 'oidc-provider'
 import storage from 'oidc-provider/lib/helpers/als.js'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { restful } from '../contexts.ts'
+import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
@@ -20,6 +21,8 @@ import { Targets } from './targets.ts'
 
 export interface Claims {
   readonly sub: string
+  /** Whom it was given to, where it says so. */
+  readonly clientId?: string
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
   readonly tenantId?: string
@@ -45,6 +48,7 @@ export interface IdentityParts {
   readonly hosted: HostedServers
   readonly people: People
   readonly clients: OAuthClients
+  readonly log: Log
 }
 
 export class Identity {
@@ -61,7 +65,7 @@ export class Identity {
   readonly #address: Readonly<Record<string, string>>
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, database, secrets, keys, hosted, people, clients }: IdentityParts) {
+  private constructor({ config, database, secrets, keys, hosted, people, clients, log }: IdentityParts) {
     const base = publicUrl(config)
     this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
@@ -72,7 +76,7 @@ export class Identity {
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
     const state = new IssuerState(database, secrets)
-    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state }
+    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state, log }
     const provider = () => this.#provider()
     this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
     this.registration = new Registration(clients)
@@ -111,9 +115,10 @@ export class Identity {
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
-    const { roles, scope, tenant_id: tenantId, workspace_id: workspaceId } = payload
+    const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
     return {
       sub: payload.sub ?? '',
+      ...(typeof clientId === 'string' && { clientId }),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
       scopes: typeof scope === 'string' ? scope.split(' ') : [],
       ...(typeof tenantId === 'string' && { tenantId }),

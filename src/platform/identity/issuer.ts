@@ -11,6 +11,7 @@ import {
   Provider,
 } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
+import type { Log } from '../log.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
 import type { IssuerState } from './issuer-state.ts'
@@ -29,6 +30,7 @@ export interface IssuerSettings {
   readonly people: People
   readonly targets: Targets
   readonly state: IssuerState
+  readonly log: Log
 }
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
@@ -46,6 +48,10 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   }
   // Endpoints in the metadata follow the address that Identity sets from the configuration.
   provider.proxy = true
+  // The provider answers by itself; of what went wrong on our side nobody would know.
+  provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
+    settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer'),
+  )
   return provider
 }
 

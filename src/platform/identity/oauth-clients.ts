@@ -62,21 +62,27 @@ export class OAuthClients {
   }
 
   /**
-   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long.
-   * @returns its id; undefined where there are as many as there may be
+   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long. Where there are as
+   * many as there may be, the oldest that was never used makes room, or whoever registers for nothing would lock out
+   * everybody else.
+   * @returns its id; undefined where all are in use
    */
   async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
     const id = typeId('client', randomIds.uuid())
     const forget = sql`
       delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
-        when used_at is null then make_interval(hours => ${LIMITS.registrationUnusedHours})
-        else make_interval(days => ${LIMITS.registrationIdleDays}) end`
+        when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
+        else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
+    const makeRoom = sql`
+      delete from oauth_clients where id in (
+        select id from oauth_clients where registered and used_at is null order by created_at
+        limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${LIMITS.registrationsMax}))`
     const insert = sql`
       insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
       select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
       where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
       returning id`
-    const [, made = []] = await this.#system.batch(forget, insert)
+    const [, , made = []] = await this.#system.batch(forget, makeRoom, insert)
     return made.length === 0 ? undefined : id
   }
 

@@ -40,9 +40,9 @@ export class Registration {
     this.#clients = clients
   }
 
-  /** @param address whence it comes: one address makes so many and no more */
-  async take(body: unknown, address: string): Promise<Registered> {
-    if (!this.#attempts.admit(address, LIMITS.registrationsPerAddressMax))
+  /** @param network whence it comes, as platform/limiter/address has it: one makes so many and no more */
+  async take(body: unknown, network: string): Promise<Registered> {
+    if (!this.#attempts.admit(network, LIMITS.registrationsPerAddressMax))
       return refusal('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
       return refusal('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')

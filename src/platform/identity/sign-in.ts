@@ -1,5 +1,6 @@
 /** What happens while a person is asked: who she is, and whether the client may act for her. */
 
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type Interaction, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
@@ -48,8 +49,8 @@ export interface Credentials {
   readonly tenant: string
   readonly email: string
   readonly password: string
-  /** Whence it came. */
-  readonly address: string
+  /** Whence it came, as platform/limiter/address has it. */
+  readonly network: string
 }
 
 export type Attempt = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
@@ -85,16 +86,15 @@ export class SignIn {
     const { details, client, provider } = await this.#open(exchange)
     const known = await this.#tenantOf(details, client)
     const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
-    const account = `${tenant}/${credentials.email.toLowerCase()}`
-    const admitted = [
-      this.#attempts.admit(`address:${credentials.address}`, LIMITS.attemptsPerAddressMax),
-      this.#attempts.admit(`account:${account}`, LIMITS.attemptsPerAccountMax),
-    ]
-    if (admitted.includes(false)) return { refused: 'too_many' }
-    const person = await this.#parts.people.recognise(tenant, credentials.email, credentials.password)
+    const { email, password, network } = credentials
+    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
+    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return { refused: 'too_many' }
+    const person = await this.#parts.people.recognise(tenant, email, password)
     if (person === undefined) return { refused: 'wrong' }
-    this.#attempts.forgive(`account:${account}`)
-    this.#attempts.takeBack(`address:${credentials.address}`)
+    const [address, here, anywhere] = guessed
+    this.#attempts.takeBack(address[0])
+    this.#attempts.takeBack(anywhere[0])
+    this.#attempts.forgive(here[0])
     const result = { login: { accountId: person.id } }
     const { request, response } = exchange
     return {
@@ -134,6 +134,19 @@ export class SignIn {
     const params = new URLSearchParams()
     for (const [name, value] of Object.entries(details.params)) params.set(name, String(value))
     return `${this.#parts.issuer}/authorize?${params}`
+  }
+
+  /**
+   * What an attempt counts as, one after the other: what was refused as one is not counted as the next, so that
+   * somebody who may guess no more locks nobody out. From many addresses together more may be tried than from one.
+   * @param account a digest: the text may be as long as a form
+   */
+  #guessed(account: string, network: string) {
+    return [
+      [`address:${network}`, LIMITS.attemptsMax.address],
+      [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
+      [`account:${account}`, LIMITS.attemptsMax.account],
+    ] as const
   }
 
   async #open({ request, response, uid }: Exchange) {

@@ -9,7 +9,9 @@ const HALF = 4
  * @returns IPv4 in dots, also where it comes in IPv6 clothes; IPv6 as its /64, since a client has all of that
  */
 export function networkOf(address: string): string {
-  const bare = address.split('%')[0] ?? ''
+  // Some proxies write the port as well, and each connection has another one.
+  const [, host = address] = /^([0-9.]+|\[.*\]):\d+$/.exec(address) ?? []
+  const bare = host.replace(/^\[|\]$/g, '').split('%')[0] ?? ''
   const mapped = /^::ffff:([0-9.]+)$/i.exec(bare)?.[1]
   if (mapped !== undefined) return mapped
   if (!isIPv6(bare)) return bare

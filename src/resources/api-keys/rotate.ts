@@ -72,10 +72,14 @@ const replace = (newId: string, id: string, grace: number) => sql`
 const replacedBy = (newId: string, id: string) =>
   sql`select tenant_id, workspace_id from api_keys where id = ${id} and replaced_by = ${newId}`
 
+/** Years of RFC 3339 have four digits. */
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
 /** RFC 3339, or null where the old key never ends. */
 function asLong({ created_at, expires_at }: ApiKey): string | null {
   if (expires_at === null) return null
-  return new Date(Date.now() + Date.parse(expires_at) - Date.parse(created_at)).toISOString()
+  const untilMs = Date.now() + Date.parse(expires_at) - Date.parse(created_at)
+  return new Date(Math.min(untilMs, LAST_MS)).toISOString()
 }
 
 function irreplaceable({ status }: ApiKey): Problem {
