@@ -10,9 +10,7 @@ import { CallerScope } from './caller.ts'
 import type { Hosted } from './identity/hosted.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
-import { sql } from './pg/sql.ts'
 import { AdminScope, WorkspaceScope } from './scope.ts'
-import { SystemScope } from './system.ts'
 import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
 const NEEDED = {
@@ -140,11 +138,7 @@ export class Access {
 
   /** How many streams a tenant may have, where an operator has said so. Asked as each opens. */
   async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
-    if (tenantId === undefined) return undefined
-    const row = await new SystemScope('stream-limits', this.#parts.database).row<{ max: number }>(
-      sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
-    )
-    return row?.max
+    return tenantId === undefined ? undefined : this.#parts.tenantStates.streamsMax(tenantId)
   }
 }
 

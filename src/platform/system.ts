@@ -10,7 +10,6 @@ export type Reason =
   | 'signing-keys'
   | 'issuer'
   | 'tenant-states'
-  | 'stream-limits'
   | 'hosted-servers'
   | 'meters'
   | 'relay'

@@ -51,6 +51,14 @@ export class TenantStates {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, () => this.#ofTenant(tenantId, workspaceId))
   }
 
+  /** How many streams it may have, where an operator has said so. */
+  async streamsMax(tenantId: TenantId): Promise<number | undefined> {
+    const row = await this.#system.row<{ max: number }>(
+      sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
+    )
+    return row?.max
+  }
+
   /**
    * For runs, which wait for their tenant to be resumed: only that it is active is remembered, so that who is refused
    * is refused by what stands now.

@@ -26,8 +26,11 @@ test('identity headers are read in one place, which takes them away', async () =
   ])
 })
 
-test('an admin scope goes inside a workspace to judge its documents alone', async () => {
-  expect(await filesThat(/\.inside\(/)).toEqual(['resources/schemas/evolution.ts'])
+test('an admin scope goes inside a workspace to judge its documents, and to count the bytes of its objects', async () => {
+  expect(await filesThat(/\.inside\(/)).toEqual([
+    'resources/quotas/operations.ts',
+    'resources/schemas/evolution.ts',
+  ])
 })
 
 test('the doors alone ask for scopes', async () => {
