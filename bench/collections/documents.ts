@@ -91,10 +91,10 @@ async function load(running: Running, pool: Pool): Promise<Place> {
   return { ...room, ids: rows.map(({ id }) => id) }
 }
 
-/** Which column a property has. */
+/** Which column a property has, besides the one that is generated from it. */
 async function columnsOf(pool: Pool, schemaId: string): Promise<(property: string) => string> {
   const query =
-    'select property, "column" from tenon.schemas, jsonb_to_recordset(columns) as c (property text, "column" text) where id = $1'
+    'select property, "column" from tenon.schemas, jsonb_to_recordset(columns) as c (property text, "column" text, canonical jsonb) where id = $1 and canonical is null'
   const { rows } = await pool.query<{ property: string; column: string }>(query, [schemaId])
   const names = new Map(rows.map(({ property, column }) => [property, column]))
   return (property) => names.get(property) ?? ''
