@@ -5,6 +5,7 @@ import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
 import type { KeyCache } from './identity/key-cache.ts'
+import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
@@ -33,6 +34,7 @@ export interface Parts {
   readonly keys: KeyCache<KeyRow>
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
+  readonly oauthClients: OAuthClients
   /** Base URL as clients see it. */
   readonly publicUrl: string
   readonly memo: Memo

@@ -10,6 +10,7 @@ import { Streams } from './events/streams.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
+import { OAuthClients } from './identity/oauth-clients.ts'
 import { SigningKeys } from './identity/signing-keys.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
@@ -79,6 +80,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     keys: new KeyCache(),
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
+    oauthClients: new OAuthClients(database),
     publicUrl: publicUrl(config),
     memo: new Memo(),
     audit,

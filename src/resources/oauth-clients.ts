@@ -133,6 +133,7 @@ export const rotateOAuthClient = onStructure({
       update oauth_clients set secret_hash = ${digest}, rotated_at = now()
       where id = ${id} and kind = 'machine' returning ${COLUMNS}`)
     if (client === undefined) throw notFound('machine client')
+    scope.issuing.forgetClient(id)
     return { ...client, client_secret: text }
   },
 })
@@ -147,6 +148,7 @@ export const deleteOAuthClient = onStructure({
   run: async (scope, { id }) => {
     const gone = await scope.row<{ id: string }>(sql`delete from oauth_clients where id = ${id} returning id`)
     if (gone === undefined) throw notFound('client')
+    scope.issuing.forgetClient(id)
     return { client_id: gone.id, deleted: true as const }
   },
 })

@@ -10,7 +10,6 @@ import { Guests } from './guests.ts'
 import { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
-import { OAuthClients } from './oauth-clients.ts'
 import { People } from './people.ts'
 import { type TokenIssuer, Tokens } from './tokens.ts'
 
@@ -26,7 +25,7 @@ export interface Doorkeeper {
 export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
   const people = new People(parts.database)
-  const clients = new OAuthClients(parts.database)
+  const clients = parts.oauthClients
   const holders = new Holders(people, clients)
   const { database, secrets, signingKeys: keys, log } = parts
   let opened: Promise<Identity> | undefined
@@ -53,9 +52,9 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): To
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)
-      const { sub, clientId = sub } = claims
+      const { sub, clientId = sub, secretId } = claims
       // A person's token ends with her account, and with the client that it was given to.
-      if (!(await holders.stands(sub)) || !(await holders.stands(clientId)))
+      if (!(await holders.stands(sub, secretId)) || !(await holders.stands(clientId)))
         throw new Problem('token_invalid')
       return claims
     },

@@ -18,9 +18,12 @@ export class Holders {
     this.#clients = clients
   }
 
-  /** @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds */
-  async stands(subject: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject)
+  /**
+   * @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds
+   * @param secretId which of a machine's secrets it was given for
+   */
+  async stands(subject: string, secretId?: string): Promise<boolean> {
+    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, secretId)
     if (!ACCOUNT_ID.test(subject)) return true
     const known = this.#known.get(subject)
     if (known !== undefined) return known

@@ -23,6 +23,8 @@ export interface Claims {
   readonly sub: string
   /** Whom it was given to, where it says so. */
   readonly clientId?: string
+  /** For which of a machine's secrets. */
+  readonly secretId?: string
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
   readonly tenantId?: string
@@ -116,9 +118,11 @@ export class Identity {
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
     const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
+    const { secret_id: secretId } = payload
     return {
       sub: payload.sub ?? '',
       ...(typeof clientId === 'string' && { clientId }),
+      ...(typeof secretId === 'string' && { secretId }),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
       scopes: typeof scope === 'string' ? scope.split(' ') : [],
       ...(typeof tenantId === 'string' && { tenantId }),

@@ -28,6 +28,11 @@ export class Issuing {
     return { url, digest: hash('sha256', token, 'buffer') }
   }
 
+  /** A client that was deleted or has another secret: this node knows at once. */
+  forgetClient(id: string): void {
+    this.#parts.oauthClients.forget(id)
+  }
+
   /** @returns the new key's `kid`. @throws Problem `forbidden` */
   async rotateKeys(revoke: boolean): Promise<string> {
     if (this.#actor.role !== 'operator') throw new Problem('forbidden')

@@ -27,6 +27,10 @@ type Known = OAuthClient & { readonly active: boolean }
 
 const CLIENT_ID = new RegExp(idPattern('client'))
 
+/** Which secret a machine has: enough to tell one from the next, and nothing of the secret itself. */
+export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): string | undefined =>
+  secretHash?.slice(0, 16)
+
 export class OAuthClients {
   readonly #system: SystemScope
   readonly #known = new KeyCache<Known | null>()
@@ -41,9 +45,18 @@ export class OAuthClients {
     return client?.active === true ? client : undefined
   }
 
-  /** Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere. */
-  async isThere(id: string): Promise<boolean> {
-    return (await this.#look(id)) !== undefined
+  /**
+   * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
+   * @param secretId of a token that names one: whether its secret is still the client's
+   */
+  async isThere(id: string, secretId?: string): Promise<boolean> {
+    const client = await this.#look(id)
+    return client !== undefined && (secretId === undefined || secretId === secretIdOf(client))
+  }
+
+  /** This node learns at once what has become of it; others do within the few seconds that they remember it. */
+  forget(id: string): void {
+    this.#known.forget((client) => client?.id === id)
   }
 
   /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */

@@ -4,7 +4,7 @@ import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } fro
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { Hosted, HostedServers } from './hosted.ts'
-import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
+import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients.ts'
 import { belongsTo, isWithin, type People, type Person } from './people.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
@@ -63,7 +63,8 @@ export class Targets {
     if (person !== undefined) return token.scopes.has(API_SCOPE) ? rolesOf(person) : {}
     const machine = await this.#parts.clients.find(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
-    return rolesOf(machine)
+    // A token ends with the secret that it was given for.
+    return { ...rolesOf(machine), secret_id: secretIdOf(machine) }
   }
 
   /** Whether a person may use a client for a resource at all: for the page that asks her. */
