@@ -83,11 +83,24 @@ export const createWorkspace = onStructure({
   },
 })
 
+/** Of a row of `workspaces`: nothing is made inside one whose tenant stands still, by an operator neither. */
+export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
+
 /** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
 export async function notActive(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
+  const why = await whyInactive(scope, workspaceId)
+  return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
+}
+
+/** @returns undefined where it is active by now */
+export async function whyInactive(scope: AdminScope, workspaceId: string): Promise<Problem | undefined> {
+  const row = await scope.row<{ state: string; tenant: string }>(sql`
+    select w.state, t.state as tenant from workspaces w join tenants t on t.id = w.tenant_id
+    where w.id = ${workspaceId}`)
   if (row === undefined) return notFound('workspace')
+  if (row.tenant === 'suspended') return new Problem('tenant_suspended')
   if (row.state === 'suspended') return new Problem('workspace_suspended')
+  if (row.state === 'active') return undefined
   return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
 }
 

@@ -221,6 +221,14 @@ describe('a suspended tenant', () => {
     expect(codeOf(await call('POST', path, { as, body: {} }))).toBe('403 tenant_suspended')
     const body = { tenant_id: room.tenantId, name: 'X', slug: 'x', bucket: null }
     expect(codeOf(await call('POST', '/v1/workspaces', { as, body }))).toBe('403 tenant_suspended')
+    const inside = { workspace_id: room.workspaceId }
+    const made = {
+      '/v1/api-keys': { ...inside, kind: 'service', name: 'x' },
+      '/v1/schemas': { ...inside, collection: 'c', store: 'document', schema: {} },
+      '/v1/functions': { ...inside, name: 'f', source: 'export default () => 1' },
+    }
+    for (const [path, body] of Object.entries(made))
+      expect([path, codeOf(await call('POST', path, { as, body }))]).toEqual([path, '403 tenant_suspended'])
   })
 
   test('what was answered under an idempotency key is not answered again until it is resumed', async () => {

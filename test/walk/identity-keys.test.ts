@@ -34,7 +34,7 @@ describe('the payload (data-plane §2.13 "Keys payload")', () => {
     expect(new URL(made.headers.get('location') ?? '', 'http://x').pathname).toBe(`${KEYS}/${id}`)
     expect(made.headers.get('cache-control')).toContain('no-store')
     const { key, ...shown } = made.body as Record<string, unknown>
-    expect(key).toMatch(/^svc_service_\w{40,}$/)
+    expect(key).toMatch(/^svc_service_[\w-]{40,}$/)
     expect(shown).toMatchObject({
       id: expect.stringMatching(/^key_[0-9a-hjkmnp-tv-z]{26}$/),
       ...{ name: 'ci', kind: 'service', tenant_id: world.a.tenant, workspace_id: world.a.workspace },

@@ -125,7 +125,8 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     await expect.poll(status, { timeout: 5000 }).toBe(200)
     expect((await tokensOf(app, ada)).status).toBe(200)
     await becomes(() => mine.get('/v1/me'), 200)
-  })
+    // Passwords cost time on purpose.
+  }, 60_000)
 
   test('the operator sees why, and reads on', async () => {
     const a = await party()

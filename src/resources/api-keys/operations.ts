@@ -6,7 +6,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../kinds.ts'
-import { notActive } from '../workspaces.ts'
+import { ACTIVE, notActive } from '../workspaces.ts'
 import {
   ApiKey,
   COLUMNS,
@@ -49,7 +49,7 @@ export const createApiKey = onStructure({
       ...{ rateLimit: more.rate_limit ?? null, expiresAt: more.expires_at ?? null, rotatedFrom: null },
     }
     const owner = sql`select tenant_id, id as workspace_id from workspaces
-      where id = ${workspace_id} and state = 'active'`
+      where id = ${workspace_id} and ${ACTIVE}`
     const { key, insert } = making(scope, of, owner)
     const [, [made] = []] = await scope.batch(letExpired(workspace_id), insert)
     if (made === undefined) throw await notActive(scope, workspace_id)

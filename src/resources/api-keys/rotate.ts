@@ -6,6 +6,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, OptionalTime, onStructure, Ref } from '../kinds.ts'
+import { ACTIVE } from '../workspaces.ts'
 import { type ApiKey, findApiKey, letExpired, making, refusePast, ShownOnce, STATUS } from './key.ts'
 
 export const rotateApiKey = onStructure({
@@ -66,7 +67,7 @@ const replace = (newId: string, id: string, grace: number) => sql`
   update api_keys set replaced_by = ${newId}, expires_at = least(expires_at, now() + ${grace} * interval '1 second'),
     ended_at = case when ${grace} > 0 then ended_at else now() end
   where id = ${id} and ${STATUS} = 'active'
-    and exists (select from workspaces w where w.id = api_keys.workspace_id and w.state = 'active')`
+    and exists (select from workspaces where id = api_keys.workspace_id and ${ACTIVE})`
 
 /** The row that {@link replace} has just changed, if it has. */
 const replacedBy = (newId: string, id: string) =>

@@ -11,7 +11,7 @@ import { compileFunction, type Fault } from '../../platform/functions/compile.ts
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
-import { notActive } from '../workspaces.ts'
+import { ACTIVE, notActive } from '../workspaces.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
 
@@ -110,7 +110,7 @@ export const createFunction = onStructure({
       with deployed as (
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
         select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
-        from workspaces where id = ${workspace_id} and state = 'active'
+        from workspaces where id = ${workspace_id} and ${ACTIVE}
         on conflict (tenant_id, workspace_id, name) do update set
           active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
           config = functions.config || excluded.config, updated_at = now()

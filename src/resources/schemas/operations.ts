@@ -11,6 +11,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
 import { Input, onStructure, Ref } from '../kinds.ts'
+import { ACTIVE, whyInactive } from '../workspaces.ts'
 import { memoKey } from './declarations.ts'
 import { declare } from './declaring.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './shape.ts'
@@ -48,7 +49,7 @@ export const createSchema = onStructure({
         select ${scope.newId('sch')}, w.tenant_id, w.id, ${input.collection}, ${input.store},
           ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
           ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
-        from workspaces w where w.id = ${input.workspace_id} and w.state = 'active'
+        from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
         returning ${COLUMNS}`)
       .catch((error: unknown) => {
@@ -83,10 +84,8 @@ async function refuseOccupied(
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const row = await scope.row<{ state: string }>(sql`select state from workspaces where id = ${workspaceId}`)
-  if (row === undefined) return notFound('workspace')
-  if (row.state !== 'active')
-    return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
+  const inactive = await whyInactive(scope, workspaceId)
+  if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
   const detail = `The workspace has ${limit} declared collections, which is all it may have.`
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
