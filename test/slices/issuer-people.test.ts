@@ -309,7 +309,10 @@ describe('an end', () => {
     for (const disabled of [true, false])
       await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
-    expect((await tokensOf(clientId, person)).status).toBe(200)
+    const anew = await tokensOf(clientId, person)
+    await unauthorized(body['access_token'])
+    const mine = { authorization: `Bearer ${anew.body['access_token']}` }
+    await ok(call('GET', '/v1/me', { as: mine }))
   })
 
   test('of a client is the end of what it was given', async () => {

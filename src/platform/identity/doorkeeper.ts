@@ -52,9 +52,9 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): To
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)
-      const { sub, clientId = sub, secretId } = claims
+      const { sub, clientId = sub, credential } = claims
       // A person's token ends with her account, and with the client that it was given to.
-      if (!(await holders.stands(sub, secretId)) || !(await holders.stands(clientId)))
+      if (!(await holders.stands(sub, credential)) || !(await holders.stands(clientId)))
         throw new Problem('token_invalid')
       return claims
     },

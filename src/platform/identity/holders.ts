@@ -3,7 +3,7 @@
 import { idPattern } from '../../core/ids.ts'
 import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
-import type { People } from './people.ts'
+import { generationId, type People } from './people.ts'
 
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const CLIENT_ID = new RegExp(idPattern('client'))
@@ -11,7 +11,8 @@ const CLIENT_ID = new RegExp(idPattern('client'))
 export class Holders {
   readonly #people: People
   readonly #clients: OAuthClients
-  readonly #known = new KeyCache<boolean>()
+  /** Ids of generations; null where the account is not there. */
+  readonly #known = new KeyCache<string | null>()
 
   constructor(people: People, clients: OAuthClients) {
     this.#people = people
@@ -20,21 +21,27 @@ export class Holders {
 
   /**
    * @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds
-   * @param secretId which of a machine's secrets it was given for
+   * @param credential which of a machine's secrets it was given for, or in which generation of an account
    */
-  async stands(subject: string, secretId?: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, secretId)
+  async stands(subject: string, credential?: string): Promise<boolean> {
+    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, credential)
     if (!ACCOUNT_ID.test(subject)) return true
-    const known = this.#known.get(subject)
+    const generation = await this.#generationOf(subject)
+    return generation !== null && (credential === undefined || credential === generation)
+  }
+
+  async #generationOf(account: string): Promise<string | null> {
+    const known = this.#known.get(account)
     if (known !== undefined) return known
-    const stands = (await this.#people.find(subject)) !== undefined
-    this.#known.set(subject, stands)
-    return stands
+    const generation = await this.#people.generationOf(account)
+    const found = generation === undefined ? null : generationId(generation)
+    this.#known.set(account, found)
+    return found
   }
 
   /** Whether the client is one through which people act, and the subject is such a person. */
-  async actsFor(clientId: string, subject: string): Promise<boolean> {
+  async actsFor(clientId: string, subject: string, credential?: string): Promise<boolean> {
     if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
-    return (await this.stands(clientId)) && this.stands(subject)
+    return (await this.stands(clientId)) && this.stands(subject, credential)
   }
 }

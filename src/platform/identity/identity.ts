@@ -23,8 +23,8 @@ export interface Claims {
   readonly sub: string
   /** Whom it was given to, where it says so. */
   readonly clientId?: string
-  /** For which of a machine's secrets. */
-  readonly secretId?: string
+  /** For which of a machine's secrets, or in which generation of an account. */
+  readonly credential?: string
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
   readonly tenantId?: string
@@ -35,6 +35,7 @@ export interface Claims {
 export interface HostedClaims {
   readonly sub: string
   readonly clientId: string
+  readonly credential?: string
   readonly tenantId: unknown
   readonly workspaceId: unknown
   readonly serverId: unknown
@@ -118,11 +119,11 @@ export class Identity {
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
     const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
-    const { secret_id: secretId } = payload
+    const { credential } = payload
     return {
       sub: payload.sub ?? '',
       ...(typeof clientId === 'string' && { clientId }),
-      ...(typeof secretId === 'string' && { secretId }),
+      ...(typeof credential === 'string' && { credential }),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
       scopes: typeof scope === 'string' ? scope.split(' ') : [],
       ...(typeof tenantId === 'string' && { tenantId }),
@@ -137,10 +138,11 @@ export class Identity {
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
     const payload = await this.#payload(token, resource)
     if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
-    const { client_id: clientId, scope } = payload
+    const { client_id: clientId, credential, scope } = payload
     return {
       sub: payload.sub ?? '',
       clientId: typeof clientId === 'string' ? clientId : '',
+      ...(typeof credential === 'string' && { credential }),
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],

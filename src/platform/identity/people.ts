@@ -16,6 +16,8 @@ export interface Person {
   readonly workspaceId: WorkspaceId | null
   readonly role: Role
   readonly email: string
+  /** Grows when she is disabled, or has another password. */
+  readonly generation: number
 }
 
 /** What a client is bound to, or a person belongs to; null is wider than any. */
@@ -36,7 +38,8 @@ export function belongsTo({ tenantId, workspaceId }: Person, ref: WorkspaceRef):
 }
 
 const STANDING = sql`
-  select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password
+  select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password,
+    a.generation
   from accounts a left join tenants t on t.id = a.tenant_id left join workspaces w on w.id = a.workspace_id
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
@@ -52,6 +55,14 @@ export class People {
 
   find(id: string): Promise<Person | undefined> {
     return this.#one(sql`a.id = ${id}`).then(withoutPassword)
+  }
+
+  /** Of an account that is neither disabled nor deleted; whether its tenant is active is asked elsewhere. */
+  async generationOf(id: string): Promise<number | undefined> {
+    const row = await this.#system.row<{ generation: number }>(
+      sql`select generation from accounts where id = ${id} and accepted and disabled_at is null`,
+    )
+    return row?.generation
   }
 
   /** The id of a tenant by the name that people know it by. */
@@ -104,6 +115,9 @@ export class People {
 
 const invitedBy = (token: string) =>
   sql`invitation = ${hash('sha256', token, 'buffer')} and invited_until > now() and disabled_at is null`
+
+/** What a person's tokens say of when they were given. */
+export const generationId = (generation: number): string => `g${generation}`
 
 function withoutPassword(found: Standing | undefined): Person | undefined {
   if (found === undefined) return undefined

@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { Hosted, HostedServers } from './hosted.ts'
 import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients.ts'
-import { belongsTo, isWithin, type People, type Person } from './people.ts'
+import { belongsTo, generationId, isWithin, type People, type Person } from './people.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
 /** What a person grants with the REST API: to act there in her role. */
@@ -60,11 +60,11 @@ export class Targets {
     const person = token.accountId === undefined ? undefined : await this.#personOf(token)
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token.resource, person)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
-    if (person !== undefined) return token.scopes.has(API_SCOPE) ? rolesOf(person) : {}
+    if (person !== undefined) return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...given(person) }
     const machine = await this.#parts.clients.find(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
     // A token ends with the secret that it was given for.
-    return { ...rolesOf(machine), secret_id: secretIdOf(machine) }
+    return { ...rolesOf(machine), credential: secretIdOf(machine) }
   }
 
   /** Whether a person may use a client for a resource at all: for the page that asks her. */
@@ -89,7 +89,8 @@ export class Targets {
     if (server === undefined || (person !== undefined && !belongsTo(person, server.ref)))
       throw new errors.InvalidTarget()
     const { tenantId, workspaceId } = server.ref
-    return { tenant_id: tenantId, workspace_id: workspaceId, mcp_server: server.id }
+    const named = { tenant_id: tenantId, workspace_id: workspaceId, mcp_server: server.id }
+    return { ...named, ...(person && given(person)) }
   }
 
   /** The REST API has roles, not scopes: a machine's token names none. */
@@ -150,6 +151,9 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unas
   }
   return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)
 }
+
+/** A token ends with the generation of its account. */
+const given = ({ generation }: Person) => ({ credential: generationId(generation) })
 
 function rolesOf({ role, tenantId, workspaceId }: Person | OAuthClient): Record<string, unknown> {
   return {
