@@ -93,11 +93,15 @@ test('the worker is killed again and again while documents are written', async (
       await write('worker', numbers(20, written))
       written += 20
     }
-    process.kill(pidOf('worker'), 'SIGKILL')
+    const killed = pidOf('worker')
+    process.kill(killed, 'SIGKILL')
     await write('worker', numbers(20, written))
     written += 20
     expect(written).toBe((strike + 1) * 220)
-    await eventually(async () => (started.stack.supervisor.pid('worker') === undefined ? undefined : true))
+    await eventually(async () => {
+      const pid = started.stack.supervisor.pid('worker')
+      return pid === undefined || pid === killed ? undefined : true
+    })
   }
   expect(await hearAll(heard, written)).toEqual(numbers(written))
 }, 120_000)

@@ -65,7 +65,7 @@ async function underLoad(work: () => Promise<void>): Promise<Timed[]> {
 
 /** Whatever happens to Valkey: reads go on, and none waits for it to come back. */
 function expectUnharmed(answers: readonly Timed[]): void {
-  expect(answers.length).toBeGreaterThan(50)
+  expect(answers.length).toBeGreaterThan(10)
   expect(new Set(answers.map(({ reply }) => reply.status))).toEqual(new Set([200]))
   expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(2_000)
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { stopHearing } from '../support/hear.ts'
 import { told } from '../support/outbox.ts'
-import { aRoom, asSuperuser, call, type Room, unique } from '../support/tenants.ts'
+import { aRoom, call, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
 let declared: string

@@ -76,9 +76,13 @@ afterAll(() => local.close())
 
 test('without a key a write takes one round trip; with one, two more; a replay, one', async () => {
   const batch = vi.spyOn(Database.prototype, 'batch')
+  // Entries of the audit log go in the background, for many requests at once.
+  const asked = () =>
+    batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
+      .length
   const headers = { ...room.service, 'content-type': 'application/json' }
   const trips = async (key?: string) => {
-    const before = batch.mock.calls.length
+    const before = asked()
     const sent = { ...headers, ...(key && { 'idempotency-key': key }) }
     const { status } = await fetch(`${local.url}${DOCUMENTS}`, {
       method: 'POST',
@@ -86,7 +90,7 @@ test('without a key a write takes one round trip; with one, two more; a replay, 
       body: '{"n":1}',
     })
     expect(status).toBe(201)
-    return batch.mock.calls.length - before
+    return asked() - before
   }
   // The first one finds the key and what the collection is, which are remembered.
   await trips()

