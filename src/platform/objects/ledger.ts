@@ -1,7 +1,7 @@
 /** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
 
 import { createHash } from 'node:crypto'
-import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
+import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database, Mandate } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'

@@ -1,7 +1,7 @@
 /** The room of one upload in a workspace whose objects are limited: it grows with what comes, and is given back. */
 
 import { randomUUID } from 'node:crypto'
-import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
+import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 
 /** An object as the store names it. */
 export interface Stored {

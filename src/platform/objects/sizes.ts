@@ -1,7 +1,7 @@
 /** What a bucket holds, key by key. */
 
 import { ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3'
-import { LEDGER_LIMITS } from '../../core/ledger-limits.ts'
+import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
 
 /**
