@@ -61,8 +61,10 @@ export async function endTrace(
   output: unknown,
 ): Promise<void> {
   const reader = READERS.get(operation)
-  const own = reader === undefined || reader.output === operation.output
-  trace.after = digestOf(own ? output : await stateOf(operation, scope, input))
+  const made = idOfMade(operation, input, output)
+  if (made !== undefined) trace.after = digestOf(await stateOf(operation, scope, { ...input, ...made }))
+  else if (reader === undefined || reader.output === operation.output) trace.after = digestOf(output)
+  else trace.after = digestOf(await stateOf(operation, scope, input))
   if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
 }
 
@@ -84,9 +86,24 @@ async function stateOf(
   }
 }
 
+/** What a POST on a list has made, as its reader calls it: the reply may show more, such as the text of a new key. */
+function idOfMade(
+  operation: AnyOperation,
+  input: Readonly<Record<string, unknown>>,
+  output: unknown,
+): Record<string, string> | undefined {
+  const { path, location } = operation.http
+  const [, name] = /^.*\/\{(\w+)\}$/.exec(READERS.get(operation)?.http.path ?? '') ?? []
+  const place = location?.(output, input)
+  if (name === undefined || place === undefined || path.includes(`{${name}}`)) return undefined
+  const id = place.slice(place.lastIndexOf('/') + 1)
+  // What is made later has the address of the work that makes it.
+  return place.startsWith('/v1/operations/') ? undefined : { [name]: decodeURIComponent(id) }
+}
+
 /**
  * Of each operation on the structure of tenants, the GET of the same resource: at the same path, or, for a verb, at the
- * path before it where both give the same. A POST on a list is about none that is there already.
+ * path before it where both give the same. Of a POST on a list, the GET of what it makes, which is not there before.
  */
 const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
   OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin').flatMap((operation) => {
@@ -94,6 +111,7 @@ const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
     const found = OPERATIONS.find(({ http, output }) => {
       if (http.method !== 'GET' || http.reply !== undefined) return false
       if (method !== 'POST') return http.path === path
+      if (http.path.startsWith(`${path}/{`) && http.path.lastIndexOf('/') === path.length) return true
       return http.path === path.slice(0, path.lastIndexOf('/')) && output === operation.output
     })
     return found === undefined ? [] : [[operation, found] as const]

@@ -52,6 +52,9 @@ describe('an entry', () => {
     const { body: key } = await aKey()
     const path = `/v1/api-keys/${key.id}`
     const before = await call('GET', path, { as: admin })
+    const [made] = await ofRoom(room)
+    expect(made).toMatchObject({ operation: 'api_key.create', before: null })
+    expect(made?.['after']).toBe(sha256(canonical(before.body)))
     await call('PATCH', path, { as: admin, body: { name: 'renamed' } })
     const after = await call('GET', path, { as: admin })
     expect((await ofRoom(room))[0]).toMatchObject({
