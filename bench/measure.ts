@@ -46,7 +46,7 @@ interface Contest<Name> {
 }
 
 /** Before it is measured, each is asked so often: a program that was started just now is slow at first. */
-const WARM_UP = 2_000
+const WARM_UP = 10_000
 
 /** As {@link throughput}, several works turn by turn, `rounds` times each, after a warm-up. */
 export async function contest<Name extends string>(
