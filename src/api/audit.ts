@@ -46,7 +46,7 @@ export async function beginTrace(
 ): Promise<Trace | undefined> {
   if (operation.reads) return undefined
   if (!isHurried(operation)) audit.refuseUnlessReady()
-  const state = await stateOf(operation, scope, input)
+  const state = await stateOf(READERS.get(operation), scope, input)
   const sure = scope instanceof WorkspaceScope
   const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
   return { place, sure, before: digestOf(state), after: null }
@@ -61,20 +61,18 @@ export async function endTrace(
   output: unknown,
 ): Promise<void> {
   const reader = READERS.get(operation)
-  const made = idOfMade(operation, input, output)
-  if (made !== undefined) trace.after = digestOf(await stateOf(operation, scope, { ...input, ...made }))
-  else if (reader === undefined || reader.output === operation.output) trace.after = digestOf(output)
-  else trace.after = digestOf(await stateOf(operation, scope, input))
+  const own = reader === undefined || reader.output === operation.output
+  const shown = own ? output : await stateOf(reader, scope, input)
+  trace.after = digestOf((await stateOfMade(operation, scope, input, output)) ?? shown)
   if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
 }
 
-/** The resource that the operation is about, as its own GET shows it; undefined where it has none, or is not there. */
+/** A resource as its GET shows it; undefined where it has none, or is not there. */
 async function stateOf(
-  operation: AnyOperation,
+  reader: AnyOperation | undefined,
   scope: unknown,
   input: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
-  const reader = READERS.get(operation)
   if (reader === undefined) return undefined
   const fields = Object.keys(reader.input.properties).filter((name) => Object.hasOwn(input, name))
   const asked = Object.fromEntries(fields.map((name) => [name, input[name]]))
@@ -86,37 +84,58 @@ async function stateOf(
   }
 }
 
-/** What a POST on a list has made, as its reader calls it: the reply may show more, such as the text of a new key. */
-function idOfMade(
-  operation: AnyOperation,
-  input: Readonly<Record<string, unknown>>,
-  output: unknown,
-): Record<string, string> | undefined {
-  const { path, location } = operation.http
-  const [, name] = /^.*\/\{(\w+)\}$/.exec(READERS.get(operation)?.http.path ?? '') ?? []
-  const place = location?.(output, input)
-  if (name === undefined || place === undefined || path.includes(`{${name}}`)) return undefined
-  const id = place.slice(place.lastIndexOf('/') + 1)
-  // What is made later has the address of the work that makes it.
-  return place.startsWith('/v1/operations/') ? undefined : { [name]: decodeURIComponent(id) }
-}
+/** Operations that change the structure of tenants, and those that show a part of it. */
+const CHANGING = OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin')
+const SHOWING = OPERATIONS.filter(({ http }) => http.method === 'GET' && http.reply === undefined)
 
 /**
  * Of each operation on the structure of tenants, the GET of the same resource: at the same path, or, for a verb, at the
- * path before it where both give the same. Of a POST on a list, the GET of what it makes, which is not there before.
+ * path before it where both give the same. A POST on a list is about none that is there already.
  */
 const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
-  OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin').flatMap((operation) => {
+  CHANGING.flatMap((operation) => {
     const { method, path } = operation.http
-    const found = OPERATIONS.find(({ http, output }) => {
-      if (http.method !== 'GET' || http.reply !== undefined) return false
+    const found = SHOWING.find(({ http, output }) => {
       if (method !== 'POST') return http.path === path
-      if (http.path.startsWith(`${path}/{`) && http.path.lastIndexOf('/') === path.length) return true
       return http.path === path.slice(0, path.lastIndexOf('/')) && output === operation.output
     })
     return found === undefined ? [] : [[operation, found] as const]
   }),
 )
+
+/** The GET of what an operation makes, and its field that names one. */
+interface Maker {
+  readonly reader: AnyOperation
+  readonly field: string
+}
+
+/** Of each POST on a list, the GET of one of the list: its reply may show more, such as the text of a new key. */
+const MAKERS: ReadonlyMap<AnyOperation, Maker> = new Map(
+  CHANGING.filter(({ http }) => http.method === 'POST' && http.location !== undefined).flatMap(
+    (operation) => {
+      for (const reader of SHOWING) {
+        const { path } = operation.http
+        const [, list, field] = /^(.*)\/\{(\w+)\}$/.exec(reader.http.path) ?? []
+        if (list === path && field !== undefined) return [[operation, { reader, field }] as const]
+      }
+      return []
+    },
+  ),
+)
+
+/** What the operation has made, as its GET shows it; undefined where it has none, or what is made comes later. */
+async function stateOfMade(
+  operation: AnyOperation,
+  scope: unknown,
+  input: Readonly<Record<string, unknown>>,
+  output: unknown,
+): Promise<unknown> {
+  const maker = MAKERS.get(operation)
+  const place = maker && operation.http.location?.(output, input)
+  if (place === undefined || place.startsWith('/v1/operations/')) return undefined
+  const id = decodeURIComponent(place.slice(place.lastIndexOf('/') + 1))
+  return stateOf(maker?.reader, scope, { ...input, [maker?.field ?? '']: id })
+}
 
 /** Of a record, its own ids and those of where it is. */
 function idsIn(value: unknown): { tenantId?: string; workspaceId?: string } {
