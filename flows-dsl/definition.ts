@@ -4,10 +4,10 @@ import { type Checker, SCOPES } from './checker.ts'
 import type { FlowDocument, FlowIR } from './ir.ts'
 import { compareText } from './json.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
-import { compileFilter, compileTasks } from './task-list.ts'
+import { compileFilter, compileOnFault, compileTasks } from './task-list.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'output', 'do']
+const KEYS = ['document', 'input', 'output', 'do', 'onFault']
 const LATER_KEYS = ['use', 'schedule', 'timeout', 'evaluate']
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
@@ -23,6 +23,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
   const document = compileDocument(flow, checker)
   const from = compileFilter(flow, 'input', 'from', SCOPES.flowInput, checker)
   const as = compileFilter(flow, 'output', 'as', SCOPES.flowOutput, checker)
+  const policy = compileOnFault(flow, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
   if (document === undefined || tasks === undefined) return undefined
@@ -32,6 +33,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
     document,
     ...(from !== undefined && { input: { from } }),
     ...(as !== undefined && { output: { as } }),
+    ...policy,
     do: tasks,
     facts: { functions: [...checker.functions].sort(compareText) },
   }

@@ -17,7 +17,6 @@ export const FAULTS = {
   unknown_key: { title: 'A key is not known' },
   dsl_version_unsupported: { title: 'The version of the language is not supported' },
   unsupported_feature: { title: 'A part of the language is not supported in this release' },
-  unsupported_task: { title: 'A kind of task is not supported in this release' },
   unsupported_call: { title: 'A kind of call is not supported in this release' },
   task_not_single: { title: 'An item of a task list must be one name with one task' },
   task_kind_missing: { title: 'A task does not say what it does' },

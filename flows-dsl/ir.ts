@@ -24,6 +24,10 @@ export interface TaskNode<Body = unknown> {
   readonly export?: { readonly as: Template }
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
+  /** Takes the task back, once it has completed and the flow faults. Ours. */
+  readonly compensate?: readonly TaskNode[]
+  /** Where it faults, it waits for an operator. Ours. */
+  readonly onFault?: 'hold'
   readonly body: Body
 }
 
@@ -34,6 +38,7 @@ export interface FlowIR {
   readonly document: FlowDocument
   readonly input?: { readonly from?: Template }
   readonly output?: { readonly as?: Template }
+  readonly onFault?: 'hold'
   readonly do: readonly TaskNode[]
   /** What can be said without running it. `functions` are the names it calls, sorted. */
   readonly facts: { readonly functions: readonly string[] }

@@ -3,13 +3,14 @@
  */
 
 import { type Checker, SCOPES } from './checker.ts'
+import { choiceBelow } from './choice.ts'
 import type { TaskNode } from './ir.ts'
 import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place } from './located.ts'
-import { LATER_TASKS, TASKS } from './tasks/index.ts'
+import { TASKS } from './tasks/index.ts'
 import type { Compiling, TaskType } from './tasks/task.ts'
 
 const DIRECTIVES = ['continue', 'exit', 'end']
-const COMMON_KEYS = ['if', 'input', 'output', 'export', 'then', 'metadata']
+const COMMON_KEYS = ['if', 'input', 'output', 'export', 'then', 'metadata', 'compensate', 'onFault']
 const LATER_KEYS = ['timeout']
 
 /**
@@ -78,11 +79,6 @@ function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): Ta
 }
 
 function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): TaskType | undefined {
-  const later = task.entries.find(({ key }) => LATER_TASKS.includes(key))
-  if (later !== undefined) {
-    const message = `\`${later.key}\` is known to the language and not supported in this release.`
-    return checker.fault('unsupported_task', later.at, message)
-  }
   const named = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
   // `do` is a key of `for` too.
   const kinds = named.filter(({ kind }) => !named.some((other) => other.keys.indexOf(kind) > 0))
@@ -102,7 +98,8 @@ function noKind(task: LocatedMap, name: string, at: Place, checker: Checker): un
   return checker.unknown('task_kind_missing', odd?.at ?? at, message, odd?.key ?? '', kinds)
 }
 
-function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partial<TaskNode> {
+function compileCommon(task: LocatedMap, compiling: Compiling): Partial<TaskNode> {
+  const { checker, target } = compiling
   const condition = entryOf(task, 'if')?.value
   const directive = entryOf(task, 'then')?.value
   const test = condition && checker.condition(condition, '`if`', SCOPES.task)
@@ -118,7 +115,23 @@ function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partia
     ...(as !== undefined && { output: { as } }),
     ...(exported !== undefined && { export: { as: exported } }),
     ...(next !== undefined && { next }),
+    ...compileUndoing(task, compiling),
   }
+}
+
+/** What takes a task back that has completed sees what it was given and what it made. */
+function compileUndoing(
+  task: LocatedMap,
+  { checker, tasks }: Compiling,
+): Pick<TaskNode, 'compensate' | 'onFault'> {
+  const list = entryOf(task, 'compensate')?.value
+  const compensate = list && tasks(list, ['input', 'output'])
+  return { ...(compensate !== undefined && { compensate }), ...compileOnFault(task, checker) }
+}
+
+/** What becomes of a task, or of the flow, where it faults: it waits for an operator, or it fails. */
+export function compileOnFault(map: LocatedMap, checker: Checker): { onFault?: 'hold' } {
+  return choiceBelow(map, 'onFault', ['fail', 'hold'], checker) === 'hold' ? { onFault: 'hold' } : {}
 }
 
 /** The one key below `input`, `output` or `export` that is supported. */

@@ -1,11 +1,15 @@
 /** `for`: runs a list of tasks once for each item, one after the other (OWS 1.0 "For"). */
 
 import { type Checker, SCOPES } from '../checker.ts'
+import { choiceBelow, integerUpTo } from '../choice.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { TaskNode, Template } from '../ir.ts'
-import { entryOf, type Located } from '../located.ts'
+import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import { outcomeOf, type TaskType } from './task.ts'
+
+const ON_ERROR = ['fail', 'continue'] as const
+const CONCURRENCY_MAX = 1_000
 
 interface ForBody {
   /** Names of variables. */
@@ -13,6 +17,10 @@ interface ForBody {
   readonly at: string
   readonly in: Template
   readonly while?: Expression
+  /** How many iterations run at the same time; without it, each follows the one before. */
+  readonly concurrency?: number
+  /** An iteration that faults yields its error; without it, it faults the task. */
+  readonly onError?: 'continue'
   readonly tasks: readonly TaskNode[]
 }
 
@@ -25,7 +33,7 @@ export const for_: TaskType<ForBody> = {
     const given = entryOf(task, 'for')?.value
     const loop = given && checker.map(given, '`for`')
     if (loop === undefined) return undefined
-    checker.keys(loop, '`for`', ['each', 'in', 'at'], ['concurrency', 'onError'])
+    checker.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
     const each = checker.variable(loop, 'each', 'item')
     const at = checker.variable(loop, 'at', 'index')
     if (each === at) {
@@ -37,10 +45,11 @@ export const for_: TaskType<ForBody> = {
     const condition = entryOf(task, 'while')?.value
     const proceed =
       condition && checker.within([each, at], () => checker.condition(condition, '`while`', SCOPES.task))
+    const policy = compilePolicy(loop, task, checker)
     const list = checker.required(task, '`for`', 'do')
     const tasks = list && compiling.tasks(list, [each, at])
-    if (collection === undefined || tasks === undefined) return undefined
-    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), tasks }
+    if (collection === undefined || policy === undefined || tasks === undefined) return undefined
+    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), ...policy, tasks }
   },
   async run(body, input, running) {
     const items = running.evaluate(body.in, input)
@@ -71,4 +80,22 @@ function compileIn(source: Located, checker: Checker): Template | undefined {
     if (item.kind !== 'map') checker.fault('wrong_type', item, 'An item written out must be a mapping.', hint)
   }
   return checker.template(source, SCOPES.task)
+}
+
+/** Iterations that run at the same time have no one before them whose output `while` could ask about. */
+function compilePolicy(
+  loop: LocatedMap,
+  task: LocatedMap,
+  checker: Checker,
+): Pick<ForBody, 'concurrency' | 'onError'> | undefined {
+  const onError = choiceBelow(loop, 'onError', ON_ERROR, checker)
+  const given = entryOf(loop, 'concurrency')?.value
+  const policy = onError === 'continue' ? { onError } : {}
+  if (given === undefined) return policy
+  const proceed = entryOf(task, 'while')
+  if (proceed !== undefined) {
+    checker.fault('value_invalid', proceed.at, '`while` does not go with `concurrency`.')
+  }
+  const concurrency = integerUpTo(given, '`concurrency`', CONCURRENCY_MAX, checker)
+  return concurrency === undefined ? undefined : { concurrency, ...policy }
 }
