@@ -119,19 +119,21 @@ function compileCommon(task: LocatedMap, compiling: Compiling): Partial<TaskNode
   }
 }
 
-/** What takes a task back that has completed sees what it was given and what it made. */
+/** What undoes a task gets the input and the output of the task as its data. */
 function compileUndoing(
   task: LocatedMap,
   { checker, tasks }: Compiling,
 ): Pick<TaskNode, 'compensate' | 'onFault'> {
   const list = entryOf(task, 'compensate')?.value
-  const compensate = list && tasks(list, ['input', 'output'])
+  const compensate = list && tasks(list)
   return { ...(compensate !== undefined && { compensate }), ...compileOnFault(task, checker) }
 }
 
-/** What becomes of a task, or of the flow, where it faults: it waits for an operator, or it fails. */
-export function compileOnFault(map: LocatedMap, checker: Checker): { onFault?: 'hold' } {
-  return choiceBelow(map, 'onFault', ['fail', 'hold'], checker) === 'hold' ? { onFault: 'hold' } : {}
+/** What becomes of a task, or of the flow, where it faults: it waits for somebody to decide, or it fails. */
+export function compileOnFault(map: LocatedMap, checker: Checker): { onFault?: 'hold' | 'fail' } {
+  if (entryOf(map, 'onFault') === undefined) return {}
+  const onFault = choiceBelow(map, 'onFault', ['fail', 'hold'], checker)
+  return onFault === undefined ? {} : { onFault }
 }
 
 /** The one key below `input`, `output` or `export` that is supported. */

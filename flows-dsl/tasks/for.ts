@@ -1,12 +1,13 @@
-/** `for`: runs a list of tasks once for each item, one after the other (OWS 1.0 "For"). */
+/** `for`: runs a list of tasks once for each item (OWS 1.0 "For"), one after the other, or several at once: that is ours. */
 
 import { type Checker, SCOPES } from '../checker.ts'
 import { choiceBelow, integerUpTo } from '../choice.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { TaskNode, Template } from '../ir.ts'
+import type { Json, TaskNode, Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { outcomeOf, type TaskType } from './task.ts'
+import { beginIterations, failure, goOn, type Loop } from './for-concurrent.ts'
+import { doneAs, type Move, type Running, type TaskType } from './task.ts'
 
 const ON_ERROR = ['fail', 'continue'] as const
 const CONCURRENCY_MAX = 1_000
@@ -51,22 +52,57 @@ export const for_: TaskType<ForBody> = {
     if (collection === undefined || policy === undefined || tasks === undefined) return undefined
     return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), ...policy, tasks }
   },
-  async run(body, input, running) {
-    const items = running.evaluate(body.in, input)
+  lists({ tasks }) {
+    return { do: tasks }
+  },
+  start(body, running) {
+    const items = running.evaluate(body.in, running.input)
     if (!Array.isArray(items)) throw new FlowError(ERRORS.expression, '`for.in` must yield an array.')
-    let output = input
-    for (const [index, item] of items.entries()) {
-      const variables = { [body.each]: item, [body.at]: index }
-      if (body.while !== undefined && !running.test(body.while, output, variables)) break
-      const ending = await running.tasks(body.tasks, output, variables)
-      if (ending.ended) return outcomeOf(ending)
-      output = ending.output
-    }
-    return { output }
+    if (isConcurrent(body)) return beginIterations(body, items, running)
+    return iterate(body, { items, index: 0 }, running.input, running)
+  },
+  next(body, own, ended, running) {
+    if (ended.left === 'end') return doneAs(ended)
+    if (isConcurrent(body)) return goOn(body, own, ended, running)
+    const { items, index } = own as unknown as Progress
+    return iterate(body, { items, index: index + 1 }, ended.output, running)
+  },
+  failed(body, own, { key, error }, running) {
+    if (body.onError === undefined) throw error
+    if (isConcurrent(body)) return goOn(body, own, { key, output: failure(error) }, running)
+    const { items, index, input } = own as unknown as Progress
+    return iterate(body, { items, index: index + 1 }, input, running)
+  },
+  catches({ onError }) {
+    return onError !== undefined
   },
   summary({ each, tasks }) {
     return `for each ${each} ${tasks.map(({ name }) => name).join(', ')}`
   },
+}
+
+function isConcurrent(body: ForBody): body is ForBody & Loop {
+  return body.concurrency !== undefined
+}
+
+/** The iteration that runs, over what, and with which data, which one that faults leaves to the next. */
+interface Progress {
+  readonly items: Json[]
+  readonly index: number
+  readonly input: Json
+}
+
+function iterate(
+  body: ForBody,
+  { items, index }: Pick<Progress, 'items' | 'index'>,
+  input: Json,
+  running: Running,
+): Move {
+  const variables = { [body.each]: items[index] ?? null, [body.at]: index }
+  const isOver = index >= items.length
+  if (isOver || (body.while !== undefined && !running.test(body.while, input, variables)))
+    return { done: input }
+  return { own: { items, index, input }, begin: [{ key: 'item', list: 'do', input, variables }] }
 }
 
 /** An expression, or the items themselves, which OWS wants to be mappings. */

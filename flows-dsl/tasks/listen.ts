@@ -3,10 +3,11 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { choiceBelow } from '../choice.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { TaskNode, Template } from '../ir.ts'
+import type { Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import { compileStrategy, type EventStrategy } from './event-filters.ts'
-import type { Compiling, TaskType } from './task.ts'
+import { keep, type Listening, newListening, take, typesOf } from './listening.ts'
+import { type Child, type Compiling, doneAs, type Move, type Running, type TaskType } from './task.ts'
 
 const READS = ['data', 'envelope', 'raw'] as const
 
@@ -15,9 +16,8 @@ export interface Iterator {
   /** Names of variables. */
   readonly item: string
   readonly at: string
-  readonly tasks?: readonly TaskNode[]
-  readonly output?: Template
-  readonly export?: Template
+  /** Its `output.as` and `export.as` are those of the iterator. */
+  readonly task: TaskNode
 }
 
 export interface ListenBody {
@@ -32,10 +32,69 @@ export const listen: TaskType<ListenBody> = {
   kind: 'listen',
   keys: ['listen', 'foreach'],
   compile: compileListen,
-  run: () => Promise.reject(new Error('later')),
+  lists({ foreach }) {
+    return foreach === undefined ? {} : { foreach: [foreach.task] }
+  },
+  start(body, running) {
+    const listening = newListening(body, running)
+    const types = typesOf(body)
+    const details = types === undefined ? {} : { types }
+    return goThrough(body, listening, running, [{ key: 'events', await: 'events', details }])
+  },
+  next(body, own, ended, running) {
+    if (ended.left === 'end') return doneAs(ended)
+    const listening = own as unknown as Listening
+    listening.isBusy = false
+    keep(listening, body, ended.output, running)
+    return goThrough(body, listening, running)
+  },
+  told(body, own, message, running) {
+    const listening = own as unknown as Listening
+    const taken = 'event' in message ? consume(body, listening, message.event, running) : undefined
+    return taken && moveOf(listening, taken)
+  },
   summary({ to: { mode, filters } }) {
     return `listen to ${mode} of ${filters.length}`
   },
+}
+/** Looks at the events that are there already, and waits for more. */
+function goThrough(
+  body: ListenBody,
+  listening: Listening,
+  running: Running,
+  begin: readonly Child[] = [],
+): Move {
+  const children = [...begin]
+  running.early((event) => {
+    const begun = consume(body, listening, event, running)
+    children.push(...(begun ?? []))
+    return begun !== undefined
+  })
+  return moveOf(listening, children)
+}
+
+function moveOf(listening: Listening, begin: readonly Child[]): Move {
+  if (listening.isOver) return { done: listening.outputs }
+  return { own: listening as unknown as Json, begin }
+}
+
+/** What is begun for an event, if it is taken. */
+function consume(
+  body: ListenBody,
+  listening: Listening,
+  event: JsonObject,
+  running: Running,
+): readonly Child[] | undefined {
+  const { isTaken, item } = take(listening, body, event, running)
+  if (!isTaken) return undefined
+  if (item === undefined) return []
+  if (body.foreach === undefined) {
+    keep(listening, body, item, running)
+    return []
+  }
+  listening.isBusy = true
+  const variables = { [body.foreach.item]: item, [body.foreach.at]: listening.taken - 1 }
+  return [{ key: 'each', list: 'foreach', input: item, variables }]
 }
 
 /** Compiles the keys `listen` and `foreach` of a task. */
@@ -93,18 +152,20 @@ function compileForeach(value: Located, { checker, tasks }: Compiling): Iterator
     checker.fault('value_invalid', place, `The event and its index are both named $${at}.`)
   }
   const list = entryOf(map, 'do')?.value
-  const nodes = list && tasks(list, [item, at])
+  const nodes = list === undefined ? [] : tasks(list, [item, at])
   const [output, exported] = checker.within([item, at], () => [
     compileAs(map, 'output', SCOPES.task, checker),
     compileAs(map, 'export', SCOPES.taskExport, checker),
   ])
-  return {
-    item,
-    at,
-    ...(nodes !== undefined && { tasks: nodes }),
-    ...(output !== undefined && { output }),
-    ...(exported !== undefined && { export: exported }),
+  const task = {
+    kind: 'do',
+    name: item,
+    pointer: map.pointer,
+    ...(output !== undefined && { output: { as: output } }),
+    ...(exported !== undefined && { export: { as: exported } }),
+    body: { tasks: nodes ?? [] },
   }
+  return { item, at, task }
 }
 
 function compileAs(

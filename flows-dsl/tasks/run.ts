@@ -28,7 +28,16 @@ export const run: TaskType<RunBody> = {
   compile(task, { checker }) {
     return compileRun(task, checker)
   },
-  run: () => Promise.reject(new Error('later')),
+  start(body, running) {
+    const { namespace, name, version } = body
+    const input = running.evaluate(body.input, running.input)
+    const details = { namespace, name, version, input, await: body.await }
+    return { own: null, begin: [{ key: 'run', await: 'workflow', details }] }
+  },
+  next(body, _own, { output }, running) {
+    if (!body.await) return { done: running.input }
+    return { done: body.return === 'none' ? null : output }
+  },
   summary({ namespace, name, version }) {
     return `run ${namespace}/${name} ${version}`
   },

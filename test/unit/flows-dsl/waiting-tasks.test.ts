@@ -140,8 +140,12 @@ describe('approve', () => {
 
 describe('compensate and onFault', () => {
   table([
-    ["{ set: {}, compensate: [{ b: { input: { from: $output }, set: { x: '${ [$input, $output] }' } } }] }"],
+    ["{ set: {}, compensate: [{ b: { input: { from: .output }, set: { x: '${ .id }' } } }] }"],
     ['{ set: {}, onFault: hold }'],
+    [
+      "{ set: {}, compensate: [{ b: { set: { x: '${ ¦$output }' } } }] }",
+      'expression_invalid /compensate/0/b/set/x',
+    ],
     ['{ set: {}, compensate: ¦[] }', 'wrong_type /compensate'],
     ['{ set: {}, compensate: [{ b: { set: {}, then: ¦a } }] }', 'unknown_target /compensate/0/b/then'],
     ['{ set: {}, onFault: ¦retry }', 'value_invalid /onFault'],
