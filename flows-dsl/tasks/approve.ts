@@ -37,7 +37,7 @@ export const approve: TaskType<ApproveBody> = {
   start(body, running) {
     return ask(body, running)
   },
-  next(body, own, _ended, running) {
+  next(body, own) {
     const approval = own as unknown as Approval
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decided(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
