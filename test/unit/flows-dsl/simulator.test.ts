@@ -7,7 +7,7 @@ import type { Json } from '../../../flows-dsl/ir.ts'
 import { Machine } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Mocks, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
-import { type Case, compiled, trace } from '../../flows/scenario.ts'
+import { type Case, compiled, isSimulated, trace } from '../../flows/scenario.ts'
 
 const CORPUS = new URL('../../flows/corpus/', import.meta.url)
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -39,7 +39,7 @@ const cases = readdirSync(CORPUS)
     return Object.entries(all).map(([name, one]) => ({ file, name, one }))
   })
   // A bound of their own, or events: those have tests of their own.
-  .filter(({ one }) => one.stepsMax === undefined && !('events' in one) && !('decisions' in one))
+  .filter(({ one }) => one.stepsMax === undefined && !isSimulated(one))
 
 /** The machine is thrown away after each thing that happens, and made again of the text of its state. */
 function forgetful<T>(work: () => T): T {
