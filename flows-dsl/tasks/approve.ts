@@ -34,6 +34,9 @@ export const approve: TaskType<ApproveBody> = {
   compile(task, { checker }) {
     return compileApprove(task, checker)
   },
+  ways() {
+    return ['approved', 'rejected']
+  },
   start(body, running) {
     return ask(body, running)
   },
@@ -103,7 +106,10 @@ function decided(
     const detail = by.length === 0 ? 'Nobody has decided in time.' : `It was rejected by ${by.join(', ')}.`
     throw new FlowError(REJECTED, detail)
   }
-  return { done: { approved, decisions: decisions as unknown as Json, ...more } }
+  return {
+    done: { approved, decisions: decisions as unknown as Json, ...more },
+    took: approved ? 'approved' : 'rejected',
+  }
 }
 
 /** Compiles the key `approve` of a task. */
