@@ -12,7 +12,7 @@ export interface Loop {
 }
 
 /** Plain JSON, and changed in place: it would cost the square of the items to copy it for each. */
-export interface Iterations {
+interface Iterations {
   readonly items: Json[]
   /** One for each item; null where it has not ended. */
   readonly outputs: Json[]

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../ir.ts'
 import { fieldOf, objectOf } from '../json.ts'
 import type { EventFilter, EventStrategy } from './event-filters.ts'
 import { match } from './event-matching.ts'
-import type { ListenBody } from './listen.ts'
+import type { ListenBody } from './listen-body.ts'
 import type { Running } from './task.ts'
 
 /** Filters of one strategy that have had their event, and what each expects of its correlations. */
