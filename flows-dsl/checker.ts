@@ -8,6 +8,8 @@ import { didYouMean, type Fault, type FaultCode } from './faults.ts'
 import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
+import { checkSecrets } from './use/secrets.ts'
+import type { Use } from './use/use.ts'
 
 /** Arguments of a platform function, by the names that `with` gives them. */
 export interface CatalogueFunction {
@@ -18,7 +20,7 @@ export interface CatalogueFunction {
 
 export type Catalogue = Readonly<Record<string, CatalogueFunction>>
 
-/** Which variables exist where (OWS 1.0 "Runtime expression arguments"). */
+/** Which variables exist where (OWS 1.0 "Runtime expression arguments"); `$secrets` exists everywhere. */
 export const SCOPES = {
   flowInput: ['workflow', 'runtime'],
   flowOutput: ['context', 'workflow', 'runtime'],
@@ -29,7 +31,7 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
-/** Names that no task can give to a variable of its own; the last two are OWS's and not there yet. */
+/** Names that no task can give to a variable of its own; the last is OWS's and not there yet. */
 const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
@@ -46,17 +48,26 @@ const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 export class Checker {
   readonly catalogue: Catalogue
   readonly faults: Fault[] = []
+  /** Names of what the definition calls and reads. */
   readonly functions = new Set<string>()
+  readonly secrets = new Set<string>()
+  /** What the definition declares for reuse; nothing refers to it before it is there. */
+  use: Use | undefined
+  #isExtending = true
   #locals: Variables = []
+  readonly #noted = new Set<string>()
 
   constructor(catalogue: Catalogue) {
     this.catalogue = catalogue
   }
 
-  /** Notes a fault. What is already refused gets no second one. */
+  /** Notes a fault, once, however often its place is compiled. What is already refused gets no second one. */
   fault(code: FaultCode, at: Place, message: string, hint?: string): undefined {
     if (this.faults.length >= FAULTS_MAX || ('kind' in at && at.kind === 'refused')) return
     const { line, column, pointer } = at
+    const key = `${code} ${line}:${column} ${message}`
+    if (this.#noted.has(key)) return
+    this.#noted.add(key)
     this.faults.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
   }
 
@@ -73,6 +84,28 @@ export class Checker {
     this.#locals = [...before, ...variables.filter((name) => !before.includes(name))]
     const result = read()
     this.#locals = before
+    return result
+  }
+
+  /** Reads what stands apart from the tasks that use it, and so sees none of their variables. */
+  apart<T>(read: () => T): T {
+    const before = this.#locals
+    this.#locals = []
+    const result = read()
+    this.#locals = before
+    return result
+  }
+
+  /** Whether tasks that are compiled now are extended (OWS 1.0 "Extension"). */
+  get isExtending(): boolean {
+    return this.#isExtending
+  }
+
+  extending<T>(isExtending: boolean, read: () => T): T {
+    const before = this.#isExtending
+    this.#isExtending = isExtending
+    const result = read()
+    this.#isExtending = before
     return result
   }
 
@@ -182,8 +215,8 @@ export class Checker {
   expression(value: LocatedScalar, variables: Variables): Expression | undefined {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
-    const parsed = parseExpression(inner ?? text, [...variables, ...this.#locals])
-    if ('op' in parsed) return parsed
+    const parsed = parseExpression(inner ?? text, [...variables, 'secrets', ...this.#locals])
+    if ('op' in parsed) return checkSecrets(parsed, value, this) ? parsed : undefined
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
     return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
   }

@@ -1,14 +1,18 @@
 /** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
 
 import { type Checker, SCOPES } from './checker.ts'
-import type { FlowDocument, FlowIR } from './ir.ts'
-import { compareText } from './json.ts'
+import { factsOf } from './facts.ts'
+import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 import { compileFilter, compileTasks } from './task-list.ts'
+import { compileTimeout } from './timeout.ts'
+import { Use } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'output', 'do']
-const LATER_KEYS = ['use', 'schedule', 'timeout', 'evaluate']
+const KEYS = ['document', 'input', 'use', 'timeout', 'output', 'do']
+const LATER_KEYS = ['schedule', 'evaluate']
+/** It travels with each run, and Temporal takes 2 MB at once. */
+const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
@@ -21,20 +25,43 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
   if (flow === undefined) return undefined
   checker.keys(flow, 'a definition', KEYS, LATER_KEYS)
   const document = compileDocument(flow, checker)
+  const use = openUse(flow, checker)
   const from = compileFilter(flow, 'input', 'from', SCOPES.flowInput, checker)
   const as = compileFilter(flow, 'output', 'as', SCOPES.flowOutput, checker)
+  const timeoutMs = compileTimeout(flow, SCOPES.flowInput, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
-  if (document === undefined || tasks === undefined) return undefined
-  return {
+  const used = { functions: [...checker.functions], secrets: [...checker.secrets] }
+  use.checkRest()
+  if (document === undefined || tasks === undefined || checker.faults.length > 0) return undefined
+  const ir = {
     ir_version: 1,
     semantics: 1,
     document,
     ...(from !== undefined && { input: { from } }),
     ...(as !== undefined && { output: { as } }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(use.secrets.length > 0 && { secrets: use.secrets }),
     do: tasks,
-    facts: { functions: [...checker.functions].sort(compareText) },
-  }
+  } as const
+  if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) return tooLarge(source, checker)
+  return { ...ir, facts: factsOf(tasks, used) }
+}
+
+function tooLarge(source: Located, checker: Checker): undefined {
+  const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
+  const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
+  return checker.fault('compiled_too_large', source, message, hint)
+}
+
+/** What the definition declares for reuse, ready before anything refers to it. */
+function openUse(flow: LocatedMap, checker: Checker): Use {
+  const given = entryOf(flow, 'use')?.value
+  const map = given && checker.map(given, '`use`')
+  const use = new Use(checker, map)
+  checker.use = use
+  if (map !== undefined) use.open(map, checker)
+  return use
 }
 
 function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | undefined {

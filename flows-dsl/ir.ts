@@ -19,12 +19,31 @@ export interface TaskNode<Body = unknown> {
   /** JSON pointer into the definition, such as `/do/0/hello`. */
   readonly pointer: string
   readonly if?: Expression
-  readonly input?: { readonly from: Template }
-  readonly output?: { readonly as: Template }
+  readonly input?: { readonly from?: Template }
+  readonly output?: { readonly as?: Template }
   readonly export?: { readonly as: Template }
+  readonly timeoutMs?: Timeout
+  /** What runs before and after it, in the order of declaration. */
+  readonly extensions?: readonly Extension[]
+  /** Whatever the author says of the task; nothing here depends on it. */
+  readonly metadata?: Json
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
   readonly body: Body
+}
+
+/** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
+export type Timeout = number | { readonly expression: Expression }
+
+/**
+ * Tasks around a task (OWS 1.0 "Extension"). `when` is asked on the raw input of the task; a `then: exit` in `before`
+ * skips the task. What they hold is not extended itself.
+ */
+export interface Extension {
+  readonly name: string
+  readonly when?: Expression
+  readonly before?: readonly TaskNode[]
+  readonly after?: readonly TaskNode[]
 }
 
 /** A flow, ready to run. `semantics` never changes within a run: recorded histories depend on it. */
@@ -34,9 +53,32 @@ export interface FlowIR {
   readonly document: FlowDocument
   readonly input?: { readonly from?: Template }
   readonly output?: { readonly as?: Template }
+  readonly timeoutMs?: Timeout
+  /** Names of the secrets that it declares. */
+  readonly secrets?: readonly string[]
   readonly do: readonly TaskNode[]
-  /** What can be said without running it. `functions` are the names it calls, sorted. */
-  readonly facts: { readonly functions: readonly string[] }
+  /** What can be said without running it. */
+  readonly facts: Facts
+}
+
+/** Names are sorted. A flow that an older compiler has made has `functions` alone. */
+export interface Facts {
+  /** Functions of the platform that it calls, and `http`. */
+  readonly functions: readonly string[]
+  readonly secrets?: readonly string[]
+  readonly kinds?: readonly string[]
+  readonly events?: EventEstimate
+  /** How many of its tasks go on at the same time, at most. */
+  readonly fan_out?: number
+}
+
+/**
+ * About how many events a run in which nothing fails leaves in the history of Temporal; `perItem` for each item that a
+ * loop goes through whose items only the run knows.
+ */
+export interface EventEstimate {
+  readonly fixed: number
+  readonly perItem: number
 }
 
 export interface FlowDocument {
@@ -46,6 +88,22 @@ export interface FlowDocument {
   readonly version: string
   readonly title?: string
   readonly summary?: string
+}
+
+/** About how many characters the compiled form has as JSON; the count ends soon after `max`. */
+export function sizeOf(ir: Omit<FlowIR, 'facts'>, max: number): number {
+  const open: unknown[] = [ir]
+  let size = 0
+  while (open.length > 0 && size <= max) {
+    const value = open.pop()
+    size += typeof value === 'string' ? value.length + 3 : 5
+    if (typeof value !== 'object' || value === null) continue
+    for (const [key, inner] of Object.entries(value)) {
+      if (!Array.isArray(value)) size += key.length + 3
+      open.push(inner)
+    }
+  }
+  return size
 }
 
 /**

@@ -7,12 +7,14 @@ import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import { type Authentication, compileAuthentication } from '../use/authentication.ts'
 import type { Running } from './task.ts'
 
 /** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
 export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
+  readonly authentication?: Authentication
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -35,7 +37,16 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
   if (output !== undefined) oneOf(output, '`output`', OUTPUTS, checker)
   const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
   const template = checker.fields(rest, SCOPES.task)
-  return endpoint && template && { endpoint, arguments: template }
+  const authentication = compileOwn(args, checker)
+  if (endpoint === undefined || template === undefined) return undefined
+  return { endpoint, arguments: template, ...(authentication !== undefined && { authentication }) }
+}
+
+/** The authentication of the endpoint. */
+function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
+  const endpoint = entryOf(args, 'endpoint')?.value
+  const given = endpoint?.kind === 'map' ? entryOf(endpoint, 'authentication')?.value : undefined
+  return given && compileAuthentication(given, checker)
 }
 
 function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
@@ -52,7 +63,7 @@ function oneOf(value: Located, what: string, allowed: readonly string[], checker
 /** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
 function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint'] | undefined {
   const given = checker.required(args, '`with`', 'endpoint')
-  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri'], ['authentication'])
+  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri', 'authentication'])
   const uri = given?.kind === 'map' ? checker.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
   if (isExpression(uri)) return checker.template(uri, SCOPES.task)

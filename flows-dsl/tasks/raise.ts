@@ -3,10 +3,10 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Json, Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { entryOf, type Located } from '../located.ts'
 import type { Running, TaskType } from './task.ts'
 
-interface RaiseBody {
+export interface RaiseBody {
   readonly type: Template
   readonly status: number
   readonly title?: Template
@@ -25,12 +25,8 @@ export const raise: TaskType<RaiseBody> = {
     if (map === undefined) return undefined
     checker.keys(map, '`raise`', ['error'])
     const source = checker.required(map, '`raise`', 'error')
-    if (source?.kind === 'scalar' && typeof source.value === 'string') {
-      const message = 'An error by its name is known to the language and not supported in this release.'
-      return checker.fault('unsupported_feature', source, message)
-    }
-    const error = source && checker.map(source, '`error`')
-    return error && compileError(error, checker)
+    if (source?.kind === 'scalar' && typeof source.value === 'string') return checker.use?.errors.find(source)
+    return source && compileError(source, checker)
   },
   async run(body, input, running) {
     const type = textOf(body.type, 'type', input, running) ?? ''
@@ -45,7 +41,10 @@ export const raise: TaskType<RaiseBody> = {
   },
 }
 
-function compileError(error: LocatedMap, checker: Checker): RaiseBody | undefined {
+/** An error as it stands in `raise` or under `use.errors`. */
+export function compileError(given: Located, checker: Checker): RaiseBody | undefined {
+  const error = checker.map(given, '`error`')
+  if (error === undefined) return undefined
   checker.keys(error, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
   const kind = checker.required(error, '`error`', 'type')
   const code = checker.required(error, '`error`', 'status')

@@ -34,11 +34,19 @@ export function compileConditions(map: LocatedMap, checker: Checker): Conditions
   return { ...(when !== undefined && { when }), ...(exceptWhen !== undefined && { exceptWhen }) }
 }
 
-export function compileRetry(given: Located, checker: Checker): Retry | undefined {
+/** @param variables those that only the handling of the error sees */
+export function compileRetry(
+  given: Located,
+  variables: readonly string[],
+  checker: Checker,
+): Retry | undefined {
   if (given.kind === 'scalar' && typeof given.value === 'string') {
-    const message = 'A retry by its name is known to the language and not supported in this release.'
-    return checker.fault('unsupported_feature', given, message)
+    return checker.use?.retries.find(given, variables)
   }
+  return checker.within(variables, () => compileRetryPolicy(given, checker))
+}
+
+export function compileRetryPolicy(given: Located, checker: Checker): Retry | undefined {
   const map = checker.map(given, '`retry`')
   if (map === undefined) return undefined
   checker.keys(map, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
