@@ -53,6 +53,8 @@ export class Checker {
   readonly secrets = new Set<string>()
   /** What the definition declares for reuse; nothing refers to it before it is there. */
   use: Use | undefined
+  /** Whether texts are expressions too (`evaluate.mode`). */
+  isLoose = false
   #isExtending = true
   #locals: Variables = []
   readonly #noted = new Set<string>()
@@ -180,7 +182,8 @@ export class Checker {
     if (value.kind === 'list') return this.#list(value.items, variables)
     if (value.kind === 'map') return this.fields(value, variables)
     if (value.kind === 'refused') return undefined
-    if (typeof value.value !== 'string' || !value.value.includes('${')) return { literal: value.value }
+    if (typeof value.value !== 'string') return { literal: value.value }
+    if (!value.value.includes('${')) return this.#plain(value, value.value, variables)
     if (WHOLE.test(value.value)) {
       const expression = this.expression(value, variables)
       return expression && { expression }
@@ -189,6 +192,15 @@ export class Checker {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
     const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
     return this.fault('expression_partial', at, 'An expression must be the whole of the string.', hint)
+  }
+
+  /** A text without `${ }`. In the loose mode it is what it yields, if it is an expression and does not fail. */
+  #plain(value: LocatedScalar, text: string, variables: Variables): Template | undefined {
+    const names = [...variables, 'secrets', ...this.#locals]
+    if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
+    const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
+    if (!('op' in parsed)) return { literal: text }
+    return checkSecrets(parsed, value, this) ? { expression: parsed } : undefined
   }
 
   #list(values: readonly Located[], variables: Variables): Template | undefined {

@@ -1,16 +1,18 @@
 /** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
 
 import { type Checker, SCOPES } from './checker.ts'
+import { compileInput, compileOutput } from './data-flow.ts'
+import { isLoose } from './evaluation.ts'
 import { factsOf } from './facts.ts'
 import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
-import { compileFilter, compileTasks } from './task-list.ts'
+import { compileSchedule } from './schedule.ts'
+import { compileTasks } from './task-list.ts'
 import { compileTimeout } from './timeout.ts'
 import { Use } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'use', 'timeout', 'output', 'do']
-const LATER_KEYS = ['schedule', 'evaluate']
+const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'output', 'do']
 /** It travels with each run, and Temporal takes 2 MB at once. */
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
@@ -23,11 +25,13 @@ const SEMVER =
 export function compileDefinition(source: Located, checker: Checker): FlowIR | undefined {
   const flow = checker.map(source, 'A definition')
   if (flow === undefined) return undefined
-  checker.keys(flow, 'a definition', KEYS, LATER_KEYS)
+  checker.keys(flow, 'a definition', KEYS)
+  checker.isLoose = isLoose(flow, checker)
   const document = compileDocument(flow, checker)
   const use = openUse(flow, checker)
-  const from = compileFilter(flow, 'input', 'from', SCOPES.flowInput, checker)
-  const as = compileFilter(flow, 'output', 'as', SCOPES.flowOutput, checker)
+  const input = compileInput(flow, SCOPES.flowInput, checker)
+  const output = compileOutput(flow, SCOPES.flowOutput, checker)
+  const schedule = compileSchedule(flow, checker)
   const timeoutMs = compileTimeout(flow, SCOPES.flowInput, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
@@ -38,9 +42,10 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
     ir_version: 1,
     semantics: 1,
     document,
-    ...(from !== undefined && { input: { from } }),
-    ...(as !== undefined && { output: { as } }),
+    ...(input !== undefined && { input }),
+    ...(output !== undefined && { output }),
     ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(schedule !== undefined && { schedule }),
     ...(use.secrets.length > 0 && { secrets: use.secrets }),
     do: tasks,
   } as const

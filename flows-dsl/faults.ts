@@ -35,6 +35,8 @@ export const FAULTS = {
   unknown_argument: { title: 'An argument is not known to the function' },
   expression_invalid: { title: 'An expression cannot be parsed' },
   expression_partial: { title: 'An expression must be the whole of a string' },
+  pattern_refused: { title: 'A regular expression could take too long' },
+  cron_invalid: { title: 'A cron expression is not valid' },
   duration_invalid: { title: 'A duration is not valid' },
 } as const satisfies Record<string, { readonly title: string }>
 

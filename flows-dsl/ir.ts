@@ -2,6 +2,7 @@
 
 import type { Expression } from './expression/expression.ts'
 import { compareText, type Json } from './json.ts'
+import type { EventStrategy } from './tasks/event-filters.ts'
 
 export type { Json, JsonObject } from './json.ts'
 
@@ -19,9 +20,9 @@ export interface TaskNode<Body = unknown> {
   /** JSON pointer into the definition, such as `/do/0/hello`. */
   readonly pointer: string
   readonly if?: Expression
-  readonly input?: { readonly from?: Template }
-  readonly output?: { readonly as?: Template }
-  readonly export?: { readonly as: Template }
+  readonly input?: Input
+  readonly output?: Output
+  readonly export?: { readonly schema?: Json; readonly as: Template }
   readonly timeoutMs?: Timeout
   /** What runs before and after it, in the order of declaration. */
   readonly extensions?: readonly Extension[]
@@ -30,6 +31,31 @@ export interface TaskNode<Body = unknown> {
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
   readonly body: Body
+}
+
+/** `schema` is asked on the raw input (`schemaErrors` in schema/validate.ts), then `from` makes what the task gets. */
+export interface Input {
+  readonly schema?: Json
+  readonly from?: Template
+}
+
+/** `as` makes the output of the raw one, then `schema` is asked. */
+export interface Output {
+  readonly as?: Template
+  readonly schema?: Json
+}
+
+/** When a flow runs by itself (OWS 1.0 "Schedule"); what is there counts each for itself. */
+export interface Schedule {
+  readonly everyMs?: number
+  /** Five fields each: minute, hour, day of the month, month, day of the week. */
+  readonly cron?: readonly string[]
+  /** From the end of one run to the start of the next. */
+  readonly afterMs?: number
+  /** Events that start a run, whose input is the list of them. */
+  readonly on?: EventStrategy
+  /** What the run gets of each event. */
+  readonly read?: 'data' | 'envelope' | 'raw'
 }
 
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
@@ -51,9 +77,10 @@ export interface FlowIR {
   readonly ir_version: 1
   readonly semantics: 1
   readonly document: FlowDocument
-  readonly input?: { readonly from?: Template }
-  readonly output?: { readonly as?: Template }
+  readonly input?: Input
+  readonly output?: Output
   readonly timeoutMs?: Timeout
+  readonly schedule?: Schedule
   /** Names of the secrets that it declares. */
   readonly secrets?: readonly string[]
   readonly do: readonly TaskNode[]

@@ -3,6 +3,7 @@
  */
 
 import { type Checker, SCOPES } from './checker.ts'
+import { compileExport, compileInput, compileOutput } from './data-flow.ts'
 import type { Json, TaskNode } from './ir.ts'
 import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place, plainOf } from './located.ts'
 import { LATER_TASKS, TASKS } from './tasks/index.ts'
@@ -127,16 +128,16 @@ function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partia
   const directive = entryOf(task, 'then')?.value
   const test = condition && checker.condition(condition, '`if`', SCOPES.task)
   const next = directive && target(directive)
-  const from = compileFilter(task, 'input', 'from', SCOPES.taskInput, checker)
-  const as = compileFilter(task, 'output', 'as', SCOPES.task, checker)
-  const exported = compileFilter(task, 'export', 'as', SCOPES.taskExport, checker)
+  const input = compileInput(task, SCOPES.taskInput, checker)
+  const output = compileOutput(task, SCOPES.task, checker)
+  const exported = compileExport(task, checker)
   const timeoutMs = compileTimeout(task, SCOPES.task, checker)
   const metadata = compileMetadata(task, checker)
   return {
     ...(test !== undefined && { if: test }),
-    ...(from !== undefined && { input: { from } }),
-    ...(as !== undefined && { output: { as } }),
-    ...(exported !== undefined && { export: { as: exported } }),
+    ...(input !== undefined && { input }),
+    ...(output !== undefined && { output }),
+    ...(exported !== undefined && { export: exported }),
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(metadata !== undefined && { metadata }),
     ...(next !== undefined && { next }),
@@ -148,20 +149,4 @@ function compileMetadata(task: LocatedMap, checker: Checker): Json | undefined {
   const given = entryOf(task, 'metadata')?.value
   const map = given && checker.map(given, '`metadata`')
   return map && plainOf(map)
-}
-
-/** The one key below `input`, `output` or `export` that is supported. */
-export function compileFilter(
-  map: LocatedMap,
-  name: 'input' | 'output' | 'export',
-  key: 'from' | 'as',
-  variables: readonly string[],
-  checker: Checker,
-) {
-  const given = entryOf(map, name)?.value
-  const inner = given && checker.map(given, `\`${name}\``)
-  if (inner === undefined) return undefined
-  checker.keys(inner, `\`${name}\``, [key], ['schema'])
-  const filter = entryOf(inner, key)?.value
-  return filter && checker.filter(filter, variables)
 }

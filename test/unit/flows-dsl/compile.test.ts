@@ -62,11 +62,7 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
     'do:\n  - a: { input: { from: $input }, set: {} }',
     'expression_invalid 3:25 /do/0/a/input/from',
   ],
-  [
-    'a schema',
-    'do:\n  - a: { input: { schema: {} }, set: {} }',
-    'unsupported_feature 3:19 /do/0/a/input/schema',
-  ],
+  ['a schema', 'do:\n  - a: { input: { schema: {} }, set: {} }', 'missing_key 3:27 /do/0/a/input/schema'],
   ['a condition that is a number', 'do:\n  - a: { if: 1, set: {} }', 'wrong_type 3:14 /do/0/a/if'],
   ['no such function', 'do:\n  - a: { call: colection.create }', 'unknown_function 3:16 /do/0/a/call'],
   ['a later call', 'do:\n  - a: { call: openapi, with: {} }', 'unsupported_call 3:16 /do/0/a/call'],
@@ -131,7 +127,7 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
     'unknown_target 3:26 /do/0/a/then',
     'missing_key 4:8 /do/1/b',
     'duration_invalid 5:16 /do/2/c/wait',
-    'unsupported_feature 6:1 /schedule',
+    'missing_key 6:11 /schedule',
   ],
 ]
 
