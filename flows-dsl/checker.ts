@@ -4,12 +4,12 @@
 
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
-import { didYouMean, type Fault, type FaultCode } from './faults.ts'
-import type { Json, Template } from './ir.ts'
+import { FaultList } from './fault-list.ts'
+import type { Extension, Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
-import { checkSecrets } from './use/secrets.ts'
-import type { Use } from './use/use.ts'
+import { Declarations } from './use/declarations.ts'
+import { secretsIn } from './use/secret-names.ts'
 
 /** Arguments of a platform function, by the names that `with` gives them. */
 export interface CatalogueFunction {
@@ -31,53 +31,35 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
+/** An extension, and the kinds of tasks that it extends. */
+export type ForKinds = Extension & { readonly kinds: readonly string[] }
+
 /** Names that no task can give to a variable of its own; the last is OWS's and not there yet. */
 const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
-
-/**
- * Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions.
- */
-const FAULTS_MAX = 100
 
 const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 
 /**
  * Collects the faults of one definition. Methods that read answer undefined where they have noted a fault.
  */
-export class Checker {
+export class Checker extends FaultList {
   readonly catalogue: Catalogue
-  readonly faults: Fault[] = []
   /** Names of what the definition calls and reads. */
   readonly functions = new Set<string>()
   readonly secrets = new Set<string>()
-  /** What the definition declares for reuse; nothing refers to it before it is there. */
-  use: Use | undefined
+  /** What the definition declares for reuse (use/use.ts), in place before anything refers to it. */
+  readonly declared: Declarations = new Declarations(this)
+  declaredSecrets: readonly string[] = []
+  extensions: readonly ForKinds[] = []
   /** Whether texts are expressions too (`evaluate.mode`). */
   isLoose = false
   #isExtending = true
   #locals: Variables = []
-  readonly #noted = new Set<string>()
 
   constructor(catalogue: Catalogue) {
+    super()
     this.catalogue = catalogue
-  }
-
-  /** Notes a fault, once, however often its place is compiled. What is already refused gets no second one. */
-  fault(code: FaultCode, at: Place, message: string, hint?: string): undefined {
-    if (this.faults.length >= FAULTS_MAX || ('kind' in at && at.kind === 'refused')) return
-    const { line, column, pointer } = at
-    const key = `${code} ${line}:${column} ${message}`
-    if (this.#noted.has(key)) return
-    this.#noted.add(key)
-    this.faults.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
-  }
-
-  /** A fault about a name that is not among those known; the hint is the nearest, or all if they are few. */
-  unknown(code: FaultCode, at: Place, message: string, name: string, known: readonly string[]): undefined {
-    if (this.faults.length >= FAULTS_MAX) return
-    const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
-    return this.fault(code, at, message, didYouMean(name, known) ?? all)
   }
 
   /** Reads what stands within a task that gives it variables; expressions read meanwhile may name them. */
@@ -101,6 +83,12 @@ export class Checker {
   /** Whether tasks that are compiled now are extended (OWS 1.0 "Extension"). */
   get isExtending(): boolean {
     return this.#isExtending
+  }
+
+  /** What comes before and after tasks of a kind that are compiled now, in the order of declaration. */
+  extensionsOf(kind: string): readonly Extension[] {
+    const found = this.#isExtending ? this.extensions.filter(({ kinds }) => kinds.includes(kind)) : []
+    return found.map(({ kinds: _kinds, ...extension }) => extension)
   }
 
   extending<T>(isExtending: boolean, read: () => T): T {
@@ -200,7 +188,7 @@ export class Checker {
     if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
     const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
     if (!('op' in parsed)) return { literal: text }
-    return checkSecrets(parsed, value, this) ? { expression: parsed } : undefined
+    return this.#secretsOf(parsed, value) ? { expression: parsed } : undefined
   }
 
   #list(values: readonly Located[], variables: Variables): Template | undefined {
@@ -228,8 +216,29 @@ export class Checker {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
     const parsed = parseExpression(inner ?? text, [...variables, 'secrets', ...this.#locals])
-    if ('op' in parsed) return checkSecrets(parsed, value, this) ? parsed : undefined
+    if ('op' in parsed) return this.#secretsOf(parsed, value) ? parsed : undefined
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
     return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
+  }
+
+  /** Whether a secret is declared; that a flow reads it is noted. */
+  secret(name: string, at: Place): boolean {
+    if (this.declaredSecrets.includes(name)) {
+      this.secrets.add(name)
+      return true
+    }
+    const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
+    this.unknown('unknown_reference', at, message, name, this.declaredSecrets)
+    return false
+  }
+
+  /** Checks what an expression reads of `$secrets`. Nobody could say what a flow reads that does not name it. */
+  #secretsOf(expression: Expression, at: Place): boolean {
+    const { names, others } = secretsIn(expression)
+    if (others) {
+      const hint = 'Write $secrets.name; the name must be known before the flow runs.'
+      this.fault('secret_not_named', at, 'A secret is read by its name alone.', hint)
+    }
+    return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }
 }

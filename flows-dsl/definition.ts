@@ -8,8 +8,8 @@ import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 import { compileSchedule } from './schedule.ts'
 import { compileTasks } from './task-list.ts'
-import { compileTimeout } from './timeout.ts'
-import { Use } from './use/use.ts'
+import { compileFlowTimeout } from './timeout.ts'
+import { checkUnused, openUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
 const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'output', 'do']
@@ -28,15 +28,15 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
   checker.keys(flow, 'a definition', KEYS)
   checker.isLoose = isLoose(flow, checker)
   const document = compileDocument(flow, checker)
-  const use = openUse(flow, checker)
+  openUse(flow, checker)
   const input = compileInput(flow, SCOPES.flowInput, checker)
   const output = compileOutput(flow, SCOPES.flowOutput, checker)
   const schedule = compileSchedule(flow, checker)
-  const timeoutMs = compileTimeout(flow, SCOPES.flowInput, checker)
+  const timeoutMs = compileFlowTimeout(flow, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
   const used = { functions: [...checker.functions], secrets: [...checker.secrets] }
-  use.checkRest()
+  checkUnused(checker)
   if (document === undefined || tasks === undefined || checker.faults.length > 0) return undefined
   const ir = {
     ir_version: 1,
@@ -46,7 +46,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
     ...(output !== undefined && { output }),
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(schedule !== undefined && { schedule }),
-    ...(use.secrets.length > 0 && { secrets: use.secrets }),
+    ...(checker.declaredSecrets.length > 0 && { secrets: checker.declaredSecrets }),
     do: tasks,
   } as const
   if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) return tooLarge(source, checker)
@@ -57,16 +57,6 @@ function tooLarge(source: Located, checker: Checker): undefined {
   const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
   const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
   return checker.fault('compiled_too_large', source, message, hint)
-}
-
-/** What the definition declares for reuse, ready before anything refers to it. */
-function openUse(flow: LocatedMap, checker: Checker): Use {
-  const given = entryOf(flow, 'use')?.value
-  const map = given && checker.map(given, '`use`')
-  const use = new Use(checker, map)
-  checker.use = use
-  if (map !== undefined) use.open(map, checker)
-  return use
 }
 
 function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | undefined {

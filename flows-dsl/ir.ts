@@ -2,7 +2,6 @@
 
 import type { Expression } from './expression/expression.ts'
 import { compareText, type Json } from './json.ts'
-import type { EventStrategy } from './tasks/event-filters.ts'
 
 export type { Json, JsonObject } from './json.ts'
 
@@ -30,6 +29,10 @@ export interface TaskNode<Body = unknown> {
   readonly metadata?: Json
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
+  /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
+  readonly compensate?: readonly TaskNode[]
+  /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
+  readonly onFault?: 'hold' | 'fail'
   readonly body: Body
 }
 
@@ -43,6 +46,27 @@ export interface Input {
 export interface Output {
   readonly as?: Template
   readonly schema?: Json
+}
+
+/** A value that events that belong together share. */
+export interface Correlation {
+  readonly name: string
+  /** Reads the value from the event. */
+  readonly from: Expression
+  /** What it must be; without it, what it was in the first event that was taken. */
+  readonly expect?: Template
+}
+
+export interface EventFilter {
+  /** Attributes, by their names in a CloudEvent. */
+  readonly with: readonly (readonly [attribute: string, value: Template])[]
+  readonly correlate: readonly Correlation[]
+}
+
+/** Which events are taken. `any` without filters takes every event. */
+export interface EventStrategy {
+  readonly mode: 'one' | 'any' | 'all'
+  readonly filters: readonly EventFilter[]
 }
 
 /** When a flow runs by itself (OWS 1.0 "Schedule"); what is there counts each for itself. */
@@ -61,10 +85,7 @@ export interface Schedule {
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
 export type Timeout = number | { readonly expression: Expression }
 
-/**
- * Tasks around a task (OWS 1.0 "Extension"). `when` is asked on the raw input of the task; a `then: exit` in `before`
- * skips the task. What they hold is not extended itself.
- */
+/** Tasks around a task (OWS 1.0 "Extension"): how they run is in machine/extensions.ts. */
 export interface Extension {
   readonly name: string
   readonly when?: Expression
@@ -75,14 +96,15 @@ export interface Extension {
 /** A flow, ready to run. `semantics` never changes within a run: recorded histories depend on it. */
 export interface FlowIR {
   readonly ir_version: 1
-  readonly semantics: 1
+  readonly semantics: number
   readonly document: FlowDocument
   readonly input?: Input
   readonly output?: Output
-  readonly timeoutMs?: Timeout
+  readonly timeoutMs?: number
   readonly schedule?: Schedule
   /** Names of the secrets that it declares. */
   readonly secrets?: readonly string[]
+  readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
   /** What can be said without running it. */
   readonly facts: Facts

@@ -3,9 +3,9 @@
 import type { Checker } from './checker.ts'
 import { checkCron } from './cron.ts'
 import { durationIn } from './duration.ts'
-import type { Schedule } from './ir.ts'
+import type { EventStrategy, Schedule } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
-import { compileStrategy, type EventStrategy } from './tasks/event-filters.ts'
+import { compileStrategy } from './tasks/event-filters.ts'
 
 const TRIGGERS = ['every', 'cron', 'after', 'on']
 const READS = ['data', 'envelope', 'raw'] as const

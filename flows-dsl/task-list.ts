@@ -85,7 +85,7 @@ function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): Ta
   const common = task && compileCommon(task, compiling)
   if (task === undefined || type === undefined) return undefined
   checker.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS])
-  const extensions = checker.isExtending ? (checker.use?.extensionsOf(type.kind) ?? []) : []
+  const extensions = checker.extensionsOf(type.kind)
   const shared = {
     name: key,
     pointer: value.pointer,
@@ -93,7 +93,7 @@ function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): Ta
     ...(extensions.length > 0 && { extensions }),
   }
   if (type.kind === 'call' && callsDeclared(task, checker)) {
-    return { kind: 'do', ...shared, body: compileDeclaredCall(task, checker) }
+    return { kind: 'do', ...shared, body: compileDeclaredCall(task, checker, compileAlone) }
   }
   return { kind: type.kind, ...shared, body: type.compile(task, compiling) }
 }

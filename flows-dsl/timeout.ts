@@ -1,9 +1,9 @@
 /** Knows how long a flow or a task may last (OWS 1.0 "Timeout"). */
 
-import type { Checker } from './checker.ts'
+import { type Checker, SCOPES } from './checker.ts'
 import { durationIn } from './duration.ts'
 import type { Timeout } from './ir.ts'
-import { entryOf, type Located, type LocatedMap, type LocatedScalar } from './located.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap, type LocatedScalar } from './located.ts'
 
 /** The key `timeout`: the name of one that `use.timeouts` declares, or the timeout itself. */
 export function compileTimeout(
@@ -14,7 +14,16 @@ export function compileTimeout(
   const given = entryOf(map, 'timeout')?.value
   if (given === undefined) return undefined
   if (!isText(given)) return compileTimeoutPolicy(given, scope, checker)
-  return checker.use?.timeouts.find(given, scope)
+  const compile = ({ value }: LocatedEntry) => compileTimeoutPolicy(value, scope, checker)
+  return checker.declared.find('timeouts', given, compile, scope)
+}
+
+/** The limit of the flow as a whole, which is known before it runs. */
+export function compileFlowTimeout(flow: LocatedMap, checker: Checker): number | undefined {
+  const timeout = compileTimeout(flow, SCOPES.flowInput, checker)
+  if (timeout === undefined || typeof timeout === 'number') return timeout
+  const at = entryOf(flow, 'timeout')?.value ?? flow
+  return checker.fault('unsupported_feature', at, 'The timeout of a flow cannot be an expression.')
 }
 
 /** `{after: duration}`. @param scope the variables that an expression may name */

@@ -3,7 +3,7 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { DURATION_MS_MAX, durationIn, durationText } from '../duration.ts'
 import type { Expression } from '../expression/expression.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap } from '../located.ts'
 
 const BACKOFFS = ['constant', 'linear', 'exponential'] as const
 
@@ -41,7 +41,9 @@ export function compileRetry(
   checker: Checker,
 ): Retry | undefined {
   if (given.kind === 'scalar' && typeof given.value === 'string') {
-    return checker.use?.retries.find(given, variables)
+    const compile = ({ value }: LocatedEntry) =>
+      checker.within(variables, () => compileRetryPolicy(value, checker))
+    return checker.declared.find('retries', given, compile, variables)
   }
   return checker.within(variables, () => compileRetryPolicy(given, checker))
 }

@@ -2,9 +2,8 @@
 
 import { type Checker, SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap, type LocatedScalar } from '../located.ts'
 import { checkOauth2, checkOidc } from './oauth2.ts'
-import { secretNamed } from './secrets.ts'
 
 const SCHEMES = ['basic', 'bearer', 'digest', 'oauth2', 'oidc'] as const
 
@@ -25,7 +24,8 @@ export function compileAuthentication(given: Located, checker: Checker): Authent
   if (map === undefined || name === undefined) return map && compilePolicy(map, checker)
   checker.keys(map, '`authentication`', ['use'])
   if (checker.text(name, '`use`') === undefined) return undefined
-  return checker.use?.authentications.find(name as LocatedScalar)
+  const compile = ({ value }: LocatedEntry) => compilePolicy(value, checker)
+  return checker.declared.find('authentications', name as LocatedScalar, compile)
 }
 
 /** One scheme and its properties. */
@@ -56,8 +56,7 @@ function compileScheme(
   if (name !== undefined) {
     checker.keys(map, `\`${scheme}\` of a secret`, ['use'])
     const text = checker.text(name, '`use`')
-    const secret = text === undefined ? undefined : secretNamed(name as LocatedScalar, checker)
-    return secret === undefined ? undefined : { scheme, secret }
+    return text !== undefined && checker.secret(text, name) ? { scheme, secret: text } : undefined
   }
   CHECKS[scheme](map, checker)
   const properties = checker.fields(map, SCOPES.task)

@@ -47,7 +47,7 @@ export function cataloguedName(reference: LocatedScalar, checker: Checker): stri
 }
 
 function foreign(catalog: string, reference: LocatedScalar, checker: Checker): undefined {
-  const names = checker.use?.catalogs.names() ?? []
+  const names = checker.declared.names('catalogs')
   if (!names.includes(catalog)) {
     const message = `There is no catalog \`${catalog}\` in \`use.catalogs\`.`
     return checker.unknown('unknown_reference', reference, message, catalog, [...names, DEFAULT])

@@ -1,16 +1,12 @@
 /** Knows `use.extensions`: tasks that run before and after others (OWS 1.0 "Extension"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import type { Extension } from '../ir.ts'
+import { type Checker, type ForKinds, SCOPES } from '../checker.ts'
 import { entryOf, type Located, type LocatedEntry } from '../located.ts'
 import { compileTasks } from '../task-list.ts'
 import { LATER_TASKS, TASKS } from '../tasks/index.ts'
 
 /** What OWS calls a composite: tasks that do nothing but run others. */
 const COMPOSITES = ['do', 'fork']
-
-/** An extension, and the kinds of tasks that it extends. */
-type ForKinds = Extension & { readonly kinds: readonly string[] }
 
 export function compileExtensions(list: Located, checker: Checker): readonly ForKinds[] {
   if (list.kind !== 'list') {

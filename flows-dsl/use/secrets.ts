@@ -1,8 +1,7 @@
-/** Knows which secrets a definition declares, and what its expressions read of them (OWS 1.0 "Secret"). */
+/** Knows which secrets a definition declares (OWS 1.0 "Secret"). */
 
 import type { Checker } from '../checker.ts'
-import type { Expression } from '../expression/expression.ts'
-import { entryOf, type LocatedMap, type LocatedScalar, type Place } from '../located.ts'
+import { entryOf, type LocatedMap } from '../located.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/
 
@@ -26,62 +25,4 @@ export function compileSecrets(use: LocatedMap, checker: Checker): readonly stri
     names.add(name)
   }
   return [...names]
-}
-
-/** The name of a secret that stands for itself, as in `basic: {use: name}`. */
-export function secretNamed(reference: LocatedScalar, checker: Checker): string | undefined {
-  const name = String(reference.value)
-  return checkSecret(name, reference, checker) ? name : undefined
-}
-
-/**
- * Checks every `$secrets.name` of an expression. One that is not read by its name could be any, so that nobody could
- * say which secrets a flow reads; it is a fault.
- */
-export function checkSecrets(expression: Expression, at: Place, checker: Checker): boolean {
-  const names: string[] = []
-  const named = collect(expression, names)
-  if (!named) {
-    const hint = 'Write $secrets.name; the name must be known before the flow runs.'
-    checker.fault('secret_not_named', at, 'A secret is read by its name alone.', hint)
-  }
-  return names.map((name) => checkSecret(name, at, checker)).every(Boolean) && named
-}
-
-function checkSecret(name: string, at: Place, checker: Checker): boolean {
-  const declared = checker.use?.secrets ?? []
-  if (declared.includes(name)) {
-    checker.secrets.add(name)
-    return true
-  }
-  const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
-  checker.unknown('unknown_reference', at, message, name, declared)
-  return false
-}
-
-/** A tree is plain JSON, so forms of expressions that come later are walked too. Answers whether all are named. */
-function collect(tree: unknown, names: string[]): boolean {
-  if (Array.isArray(tree)) return tree.map((one) => collect(one, names)).every(Boolean)
-  if (typeof tree !== 'object' || tree === null) return true
-  const node = tree as { readonly op?: string; readonly of?: unknown; readonly key?: unknown }
-  if (node.op === 'literal') return true
-  if (isSecrets(node)) return false
-  const name = node.op === 'index' && isSecrets(node.of) ? literalOf(node.key) : undefined
-  if (name === undefined) {
-    return Object.values(node)
-      .map((one) => collect(one, names))
-      .every(Boolean)
-  }
-  names.push(name)
-  return true
-}
-
-function isSecrets(node: unknown): boolean {
-  const { op, name } = (node ?? {}) as { readonly op?: string; readonly name?: string }
-  return op === 'variable' && name === 'secrets'
-}
-
-function literalOf(key: unknown): string | undefined {
-  const { op, value } = (key ?? {}) as { readonly op?: string; readonly value?: unknown }
-  return op === 'literal' && typeof value === 'string' ? value : undefined
 }

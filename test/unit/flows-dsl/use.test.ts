@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
-import type { TaskNode } from '../../../flows-dsl/ir.ts'
+import type { Json, TaskNode } from '../../../flows-dsl/ir.ts'
 import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -98,6 +98,29 @@ do:
   expect(JSON.stringify(log?.before)).not.toContain('extensions":')
   const { tasks = [] } = (c?.body ?? {}) as { tasks?: TaskNode[] }
   expect(names(tasks[0])).toEqual(['log'])
+})
+
+test('a function that an extension calls is not extended, whoever else calls it', async () => {
+  const { result, steps } = await trace(
+    `${HEAD}use:
+  functions: { note: { set: { noted: true } } }
+  extensions: [{ log: { extend: all, before: [{ say: { call: note } }] } }]
+do: [{ a: { call: note } }]`,
+    { input: {} },
+  )
+  expect(result).toEqual({ status: 'completed', output: { noted: true } })
+  expect(steps).toEqual(['a', 'say', 'note', 'note', 'say', 'note'])
+})
+
+test('a task has the time that its timeout yields', async () => {
+  const source = (limit: string) =>
+    `${HEAD}do: [{ a: { wait: PT10S, timeout: { after: "\${ .limit }" } } }]`.replace('.limit', limit)
+  const run = async (limit: string, input: object) =>
+    (await trace(source(limit), { input: input as Json })).result
+  expect(await run('.limit', { limit: 'PT11S' })).toMatchObject({ status: 'completed' })
+  expect(await run('{seconds: .n}', { n: 9 })).toMatchObject({ error: { status: 408 } })
+  for (const limit of ['soon', 'PT0S', 5, null, { seconds: 0 }, { weeks: 1 }, { seconds: -1 }])
+    expect(await run('.limit', { limit })).toMatchObject({ error: { title: 'Expression error' } })
 })
 
 test.each([
