@@ -25,7 +25,8 @@ export const raise: TaskType<RaiseBody> = {
     if (map === undefined) return undefined
     checker.keys(map, '`raise`', ['error'])
     const source = checker.required(map, '`raise`', 'error')
-    if (source?.kind !== 'scalar' || typeof source.value !== 'string') return source && compileError(source, checker)
+    if (source?.kind !== 'scalar' || typeof source.value !== 'string')
+      return source && compileError(source, checker)
     return checker.declared.find('errors', source, ({ value }) => compileError(value, checker))
   },
   start(body, running) {
