@@ -1,30 +1,8 @@
 /** What events a `listen` takes, as a definition says it (OWS 1.0 "Event Consumption Strategy", "Event Filter"). */
 
 import { type Checker, SCOPES } from '../checker.ts'
-import type { Expression } from '../expression/expression.ts'
-import type { Template } from '../ir.ts'
+import type { Correlation, EventFilter, EventStrategy, Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
-
-/** A value that events that belong together share. */
-export interface Correlation {
-  readonly name: string
-  /** Reads the value from the event. */
-  readonly from: Expression
-  /** What it must be; without it, what it was in the first event that was taken. */
-  readonly expect?: Template
-}
-
-export interface EventFilter {
-  /** Attributes, by their names in a CloudEvent. */
-  readonly with: readonly (readonly [attribute: string, value: Template])[]
-  readonly correlate: readonly Correlation[]
-}
-
-/** `any` without filters takes every event. */
-export interface EventStrategy {
-  readonly mode: 'one' | 'any' | 'all'
-  readonly filters: readonly EventFilter[]
-}
 
 const MODES = ['one', 'any', 'all'] as const
 /** CloudEvents 1.0 "Naming conventions". */

@@ -1,9 +1,8 @@
 /** Knows whether a filter takes an event (OWS 1.0 "Event Filter", "Correlation"; CloudEvents 1.0). */
 
 import { FinalError, FlowError } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
+import type { Correlation, EventFilter, Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import type { Correlation, EventFilter } from './event-filters.ts'
 
 /** Evaluates with the variables of the task. */
 export type Evaluate = (template: Template, dot: Json) => Json

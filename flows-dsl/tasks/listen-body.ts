@@ -2,10 +2,11 @@
 
 import { type Checker, SCOPES } from '../checker.ts'
 import { choiceBelow } from '../choice.ts'
+import { compileExport, compileOutput } from '../data-flow.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { TaskNode, Template } from '../ir.ts'
+import type { EventStrategy, TaskNode } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { compileStrategy, type EventStrategy } from './event-filters.ts'
+import { compileStrategy } from './event-filters.ts'
 import type { Compiling } from './task.ts'
 
 const READS = ['data', 'envelope', 'raw'] as const
@@ -84,30 +85,16 @@ function compileForeach(value: Located, { checker, tasks }: Compiling): Iterator
   const list = entryOf(map, 'do')?.value
   const nodes = list === undefined ? [] : tasks(list, [item, at])
   const [output, exported] = checker.within([item, at], () => [
-    compileAs(map, 'output', SCOPES.task, checker),
-    compileAs(map, 'export', SCOPES.taskExport, checker),
+    compileOutput(map, SCOPES.task, checker),
+    compileExport(map, checker),
   ])
   const task = {
     kind: 'do',
     name: item,
     pointer: map.pointer,
-    ...(output !== undefined && { output: { as: output } }),
-    ...(exported !== undefined && { export: { as: exported } }),
+    ...(output !== undefined && { output }),
+    ...(exported !== undefined && { export: exported }),
     body: { tasks: nodes ?? [] },
   }
   return { item, at, task }
-}
-
-function compileAs(
-  map: LocatedMap,
-  key: 'output' | 'export',
-  variables: readonly string[],
-  checker: Checker,
-): Template | undefined {
-  const given = entryOf(map, key)?.value
-  const inner = given && checker.map(given, `\`${key}\``)
-  if (inner === undefined) return undefined
-  checker.keys(inner, `\`${key}\``, ['as'], ['schema'])
-  const as = entryOf(inner, 'as')?.value
-  return as && checker.filter(as, variables)
 }

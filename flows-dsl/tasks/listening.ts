@@ -1,9 +1,8 @@
 /** Knows how far a `listen` has come: which events it takes, in what order, and when it has enough. */
 
 import { ERRORS, FlowError } from '../errors.ts'
-import type { Json, JsonObject } from '../ir.ts'
+import type { EventFilter, EventStrategy, Json, JsonObject } from '../ir.ts'
 import { fieldOf, objectOf } from '../json.ts'
-import type { EventFilter, EventStrategy } from './event-filters.ts'
 import { match } from './event-matching.ts'
 import type { ListenBody } from './listen-body.ts'
 import type { Running } from './task.ts'

@@ -80,12 +80,8 @@ describe('foreach of listen', () => {
     [each('{ item: e, at: ¦e }'), 'value_invalid /foreach/at'],
     [each('{ item: ¦index }'), 'value_invalid /foreach/item'],
     [each('{ do: ¦[] }'), 'wrong_type /foreach/do'],
-    [
-      each('{ output: ¦{ schema: {} } }').replace('¦{ schema', '{ ¦schema'),
-      'unsupported_feature /foreach/output/schema',
-    ],
+    [each('{ output: { schema: ¦{} } }'), 'missing_key /foreach/output/schema'],
     [each('{ output: { as: ¦$output } }'), 'expression_invalid /foreach/output/as'],
-    ['{ listen: { to: { any: [] } }, ¦foreach: {} }'.replace('¦', '')],
   ])
 })
 
