@@ -46,6 +46,21 @@ export function entryOf(map: LocatedMap, key: string): LocatedEntry | undefined 
   return map.entries.find((entry) => entry.key === key)
 }
 
+/** What stands at a JSON pointer, with the place of its key where it has one. */
+export function findAt(root: Located, pointer: string): { at: Place; value: Located } | undefined {
+  let found: { at: Place; value: Located } | undefined = { at: root, value: root }
+  for (const step of pointer.split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const value: Located | undefined = found?.value
+    if (value?.kind === 'map') found = entryOf(value, key)
+    else {
+      const item: Located | undefined = value?.kind === 'list' ? value.items[Number(key)] : undefined
+      found = item && { at: item, value: item }
+    }
+  }
+  return found
+}
+
 /** What a value is, in the words of a message. */
 export function nameOf(value: Located): string {
   if (value.kind === 'map') return 'a mapping'
