@@ -1,0 +1,145 @@
+/**
+ * Knows how a compiled flow runs: what happens in a state leads to another state and to commands. Nothing is awaited,
+ * so a run can stop between any two happenings, be kept as JSON, and go on elsewhere.
+ */
+
+import type { RunInfo } from '../descriptors.ts'
+import { durationText } from '../duration.ts'
+import { ERRORS, FinalError, FlowError } from '../errors.ts'
+import type { FlowIR, Json } from '../ir.ts'
+import type { Ended } from '../tasks/task.ts'
+import { Desk } from './desk.ts'
+import type { RunResult, RunState } from './state.ts'
+import type { Command, Happening, Surroundings } from './surroundings.ts'
+import { Tasks } from './tasks.ts'
+import { Undoing } from './undoing.ts'
+
+/** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
+const SEMANTICS: readonly number[] = [1]
+
+/** The state of a run that has not begun. */
+export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
+  const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
+  return { snapshot: 1, semantics, info, input, ...nothing }
+}
+
+/** One run of one flow. The state it is given is its own from then on, and changes in place. */
+export class Machine {
+  readonly #desk: Desk
+  readonly #tasks: Tasks
+  readonly #undoing: Undoing
+
+  /** @throws FlowError (configuration) where the state is of a run by other rules */
+  constructor(ir: FlowIR, state: RunState, surroundings: Surroundings) {
+    if (!SEMANTICS.includes(state.semantics)) {
+      throw new FlowError(ERRORS.configuration, `Runs of semantics ${state.semantics} are not run here.`)
+    }
+    this.#desk = new Desk(ir, state, surroundings)
+    this.#tasks = new Tasks(this.#desk, {
+      ended: (ended) => this.#ended(ended),
+      failed: (key, error) => this.#failed(key, error),
+      completed: (undo) => this.#undoing.note(undo),
+    })
+    this.#undoing = new Undoing(this.#desk, this.#tasks.lists, (result) => this.#end(result))
+  }
+
+  /** Plain JSON; of this moment, if it is copied. */
+  get state(): RunState {
+    return this.#desk.state
+  }
+
+  get result(): RunResult | undefined {
+    return this.state.result
+  }
+
+  /** Begins the run. @returns what is to be done */
+  begin(): Command[] {
+    const { evaluation, ir } = this.#desk
+    return this.#desk.turn(() => {
+      const memory = { context: {}, isExported: false }
+      this.#desk.soon(() => this.#limit())
+      this.#placed('/input/from', () => {
+        const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.ofFlow({}))
+        const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
+        this.#desk.soon(() => this.#tasks.lists.open(list))
+      })
+    })
+  }
+
+  /** An effect has ended. What nobody waits for any more changes nothing. @returns what is to be done */
+  happened(happening: Happening): Command[] {
+    return this.#desk.turn(() => {
+      const frame = this.#desk.frames.get(happening.id)
+      if (frame?.is !== 'effect') return
+      this.#desk.frames.close(frame)
+      if ('error' in happening) this.#tasks.failed(frame, happening.error)
+      else this.#tasks.ended(frame, { output: happening.output })
+    })
+  }
+
+  /** Gives the run up; what was completed and can be undone is undone first. @returns what is to be done */
+  cancel(): Command[] {
+    return this.#desk.turn(() => {
+      if (this.result !== undefined || this.state.undoing !== undefined) return
+      this.#desk.dropAll()
+      this.#undoing.begin({ cancelled: true })
+    })
+  }
+
+  /** The effects that are open: what a run that goes on elsewhere has to begin again. */
+  pending(): Command[] {
+    const open = Object.values(this.state.frames).filter((frame) => frame.is === 'effect')
+    return open.map((frame) => this.#desk.beginning(frame))
+  }
+
+  /** A flow's own limit cannot be caught, nor put off. */
+  #limit(): void {
+    const { timeoutMs } = this.#desk.ir
+    if (timeoutMs === undefined || this.result !== undefined || this.state.undoing !== undefined) return
+    const untilMs = this.#desk.surroundings.nowMs() + timeoutMs
+    const summary = `at most ${durationText(timeoutMs)}`
+    this.#desk.ask({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
+  }
+
+  #ended(ended: Ended): void {
+    if (ended.key === 'flow') this.#completed(ended)
+    else if (ended.key === 'timeout') this.#failed('flow', tookTooLong(this.#desk.ir))
+    else this.#undoing.next(ended.key)
+  }
+
+  #failed(key: string, error: FlowError): void {
+    if (key !== 'flow') {
+      this.#undoing.failed(error)
+      return
+    }
+    this.#desk.dropAll()
+    this.#undoing.begin({ error: error.toObject() })
+  }
+
+  #completed({ output, context = {} }: Ended): void {
+    const { evaluation, ir } = this.#desk
+    this.#placed('/output/as', () => {
+      const result = evaluation.filter(ir.output?.as, output, evaluation.ofFlow(context))
+      this.#end({ status: 'completed', output: result })
+    })
+  }
+
+  /** Does something of the flow's own; an error there has the place. */
+  #placed(instance: string, work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      if (!(error instanceof FlowError)) throw error
+      this.#failed('flow', error.at(instance))
+    }
+  }
+
+  #end(result: RunResult): void {
+    this.#desk.dropAll()
+    this.state.result = result
+  }
+}
+
+function tookTooLong({ timeoutMs = 0 }: FlowIR): FinalError {
+  return new FinalError(ERRORS.timeout, `The flow took longer than ${durationText(timeoutMs)}.`, '/timeout')
+}
