@@ -1,6 +1,7 @@
 /** Knows how each kind of task leads on: into the lists within it, and out of it. */
 
 import type { JsonObject, TaskNode } from '../ir.ts'
+import { taskType } from '../tasks/index.ts'
 import type { EdgeKind } from './graph.ts'
 
 /** A way out of a task; `next` is the flow directive that it follows, `continue` if there is none. */
@@ -33,50 +34,50 @@ interface Shape {
 /** The text of the scalar at a JSON pointer, without `${ }`. */
 type TextAt = (pointer: string) => string | undefined
 
-type ShapeOf = (task: TaskNode, textAt: TextAt) => Shape
-
-/** The kinds that do not just go on. */
-const SHAPES: Readonly<Record<string, ShapeOf>> = {
-  do: (task) => ({ ways: [], lists: [{ name: 'do', tasks: tasksOf(task), entries: [NEXT], goes: 'on' }] }),
-  for: (task, textAt) => ({
-    ways: [wayFrom(task)],
-    lists: [
-      {
-        name: 'do',
-        tasks: tasksOf(task),
-        entries: [{ kind: 'loop', label: eachOf(task, textAt) }],
-        goes: 'back',
-      },
-    ],
-  }),
-  fork: (task) => ({
-    ways: [],
-    lists: [
-      {
-        name: 'branches',
-        tasks: (task.body as { branches: readonly TaskNode[] }).branches,
-        entries: [{ kind: 'branch' }],
-        apart: true,
-        goes: 'on',
-      },
-    ],
-  }),
-  raise: () => ({ ways: [], lists: [] }),
-  switch: (task, textAt) => ({ ways: casesOf(task, textAt), lists: [] }),
-  try: tryShape,
-}
-
-const NEXT = { kind: 'next' } as const
-
-/** How a task leads on. What an unknown kind holds is not looked into. */
+/** How a task leads on. */
 export function shapeOf(task: TaskNode, textAt: TextAt): Shape {
-  const shape = Object.hasOwn(SHAPES, task.kind) ? SHAPES[task.kind] : undefined
-  return shape?.(task, textAt) ?? { ways: [wayFrom(task)], lists: [] }
+  const within = taskType(task.kind)?.lists?.(task.body) ?? {}
+  const lists = Object.entries(within).map(([name, tasks]) => innerList(name, tasks, task, textAt))
+  if (task.compensate !== undefined) lists.push(undoing(task.compensate))
+  return { ways: waysOf(task, textAt), lists }
 }
 
-const wayFrom = (task: TaskNode): Way => ({ from: task.pointer, kind: 'next' })
+/** The ways that lead out of the task itself, not of the tasks within it. */
+function waysOf(task: TaskNode, textAt: TextAt): readonly Way[] {
+  switch (task.kind) {
+    case 'do':
+    case 'fork':
+    case 'raise':
+      return []
+    case 'switch':
+      return casesOf(task, textAt)
+    case 'try':
+      return uncaughtOf(task, textAt)
+    default:
+      return [{ from: task.pointer, kind: 'next' }]
+  }
+}
 
-const tasksOf = (task: TaskNode) => (task.body as { tasks: readonly TaskNode[] }).tasks
+function innerList(name: string, tasks: readonly TaskNode[], task: TaskNode, textAt: TextAt): InnerList {
+  if (task.kind === 'for' && name === 'do')
+    return { name, tasks, entries: [{ kind: 'loop', label: eachOf(task, textAt) }], goes: 'back' }
+  if (task.kind === 'fork') return { name, tasks, entries: [{ kind: 'branch' }], apart: true, goes: 'on' }
+  if (task.kind === 'try' && name === 'try') return { name, tasks, entries: attemptsOf(task), goes: 'on' }
+  if (task.kind === 'try' && name === 'catch') {
+    const { next } = catchOf(task)
+    return { name, tasks, entries: [{ kind: 'catch', label: caughtText(task, textAt) }], goes: 'on', next }
+  }
+  // What runs again and again beside a task that waits, such as for each event that it hears.
+  if (name === 'foreach') return { name, tasks, entries: [{ kind: 'loop' }], goes: 'back' }
+  return { name, tasks, entries: [{ kind: 'next' }], goes: 'on' }
+}
+
+const undoing = (tasks: readonly TaskNode[]): InnerList => ({
+  name: 'compensate',
+  tasks,
+  entries: [{ kind: 'compensate' }],
+  goes: 'nowhere',
+})
 
 function eachOf({ body, pointer }: TaskNode, textAt: TextAt): string {
   const condition = textAt(`${pointer}/while`)
@@ -98,35 +99,34 @@ function casesOf({ pointer, body }: TaskNode, textAt: TextAt): Way[] {
   return hasDefault ? ways : [...ways, { from: pointer, kind: 'default' }]
 }
 
-interface Catching {
-  readonly tasks: readonly TaskNode[]
-  readonly catch: {
-    readonly errors: JsonObject
-    readonly retry?: { readonly count?: number }
-    readonly tasks?: readonly TaskNode[]
-    readonly next?: string
-  }
+interface Catch {
+  readonly errors: JsonObject
+  readonly retry?: { readonly count?: number }
+  readonly tasks?: readonly TaskNode[]
+  readonly next?: string
 }
 
-/** Retries lead back to the first task; what is caught and not handled goes on, unless retries have failed. */
-function tryShape(task: TaskNode, textAt: TextAt): Shape {
-  const { tasks, catch: caught } = task.body as Catching
-  const { pointer } = task
-  const label = caughtText(caught.errors, textAt(`${pointer}/catch/when`))
-  const { retry, next } = caught
-  const often = retry?.count === undefined ? undefined : `at most ${retry.count}`
-  const entries = retry === undefined ? [NEXT] : [NEXT, { kind: 'retry', label: often } as const]
-  const attempt: InnerList = { name: 'try', tasks, entries, goes: 'on' }
-  if (caught.tasks === undefined) {
-    const ways: Way[] = retry === undefined ? [{ from: pointer, kind: 'catch', label, next }] : []
-    return { ways, lists: [attempt] }
-  }
-  const handling = { name: 'catch', tasks: caught.tasks, entries: [{ kind: 'catch', label }] } as const
-  return { ways: [], lists: [attempt, { ...handling, goes: 'on', next }] }
+const catchOf = ({ body }: TaskNode) => (body as { catch: Catch }).catch
+
+/** What is caught and not handled goes on, unless retries have failed. */
+function uncaughtOf(task: TaskNode, textAt: TextAt): Way[] {
+  const { tasks, retry, next } = catchOf(task)
+  if (tasks !== undefined || retry !== undefined) return []
+  return [{ from: task.pointer, kind: 'catch', label: caughtText(task, textAt), next }]
 }
 
-function caughtText(errors: JsonObject, condition: string | undefined): string | undefined {
-  const wanted = Object.entries(errors).map(([field, value]) => `${field} ${String(value)}`)
+/** A retry begins with the first task again. */
+function attemptsOf(task: TaskNode): InnerList['entries'] {
+  const { retry } = catchOf(task)
+  if (retry === undefined) return [{ kind: 'next' }]
+  const label = retry.count === undefined ? undefined : `at most ${retry.count}`
+  return [{ kind: 'next' }, { kind: 'retry', label }]
+}
+
+/** Which errors are caught. */
+function caughtText(task: TaskNode, textAt: TextAt): string | undefined {
+  const condition = textAt(`${task.pointer}/catch/when`)
+  const wanted = Object.entries(catchOf(task).errors).map(([field, value]) => `${field} ${String(value)}`)
   const texts = [...wanted, ...(condition === undefined ? [] : [condition])]
   return texts.length === 0 ? undefined : texts.join(', ')
 }

@@ -276,6 +276,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ source: SOURCE('x') }),
     foreign: 'not_found',
   },
+  'flow.graph': {
+    path: ({ room }) => `${room.flows}/graph`,
+    body: () => ({ source: SOURCE('x') }),
+    foreign: 'not_found',
+  },
   'flow_version.create': {
     path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
     body: () => ({}),
