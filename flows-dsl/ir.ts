@@ -28,6 +28,8 @@ export interface TaskNode<Body = unknown> {
   readonly extensions?: readonly Extension[]
   /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
   readonly compensate?: readonly TaskNode[]
+  /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
+  readonly onFault?: 'hold' | 'fail'
   readonly body: Body
 }
 
@@ -46,6 +48,7 @@ export interface FlowIR {
   readonly input?: { readonly from?: Template }
   readonly output?: { readonly as?: Template }
   readonly timeoutMs?: number
+  readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
   /** What can be said without running it. `functions` are the names it calls, sorted. */
   readonly facts: { readonly functions: readonly string[] }

@@ -1,7 +1,6 @@
 /** Knows what all parts of the machine work on: what is open, what is to be done next, what the outside is asked. */
 
-import type { ErrorObject } from '../errors.ts'
-import type { FlowIR, Json } from '../ir.ts'
+import type { FlowIR, JsonObject } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
@@ -12,12 +11,6 @@ import type { Effect, EffectFrame, Frame, RunState, TaskFrame } from './state.ts
 import type { Command, Surroundings } from './surroundings.ts'
 
 const SUMMARY_BYTES_MAX = 200
-
-interface Recorded {
-  readonly phase: StepEvent['phase']
-  readonly output?: Json
-  readonly error?: ErrorObject
-}
 
 export class Desk {
   readonly ir: FlowIR
@@ -81,7 +74,13 @@ export class Desk {
     for (const frame of this.frames.tops()) this.drop(frame)
   }
 
-  record(task: TaskFrame, what: Recorded): void {
+  /** Events that came before anybody waited for them, the oldest first; what is taken is gone. */
+  takeEvents(take: (event: JsonObject) => boolean): void {
+    const kept = this.state.events.splice(0).filter((event) => !take(event))
+    this.state.events.push(...kept)
+  }
+
+  record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {
     this.surroundings.record({ step: this.step(task), at_ms: this.surroundings.nowMs(), ...what })
   }
 

@@ -77,8 +77,14 @@ export class Frames {
     return Object.assign({}, ...variables)
   }
 
+  /** In the order in which they were entered. */
   tasks(): TaskFrame[] {
     return Object.values(this.#state.frames).filter((frame) => frame.is === 'task')
+  }
+
+  /** The one entry into a task that is open, by `pointer#iteration`. */
+  entry(step: string): TaskFrame | undefined {
+    return this.tasks().find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
   }
 
   /** What nobody in the flow waits for. */

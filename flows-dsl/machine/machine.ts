@@ -5,10 +5,11 @@
 
 import type { RunInfo } from '../descriptors.ts'
 import { durationText } from '../duration.ts'
-import { ERRORS, FinalError, FlowError } from '../errors.ts'
-import type { FlowIR, Json } from '../ir.ts'
+import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
+import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
 import { Desk } from './desk.ts'
+import type { Release } from './hold.ts'
 import type { RunResult, RunState } from './state.ts'
 import type { Command, Happening, Surroundings } from './surroundings.ts'
 import { Tasks } from './tasks.ts'
@@ -16,6 +17,10 @@ import { Undoing } from './undoing.ts'
 
 /** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
 const SEMANTICS: readonly number[] = [1]
+
+/** Events that nobody has taken yet, and those that are known again when they come twice; the oldest go first. */
+const EVENTS_MAX = 1_000
+const HEARD_MAX = 2_000
 
 /** The state of a run that has not begun. */
 export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
@@ -83,6 +88,54 @@ export class Machine {
       if (this.result !== undefined || this.state.undoing !== undefined) return
       this.#desk.dropAll()
       this.#undoing.begin({ cancelled: true })
+    })
+  }
+
+  /**
+   * A CloudEvent has come. Every task that waits for such takes it; what none takes is kept for those that begin to wait
+   * later. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
+   */
+  event(event: JsonObject): Command[] {
+    return this.#desk.turn(() => {
+      const { heard, events } = this.state
+      const name = JSON.stringify([event['source'] ?? null, event['id'] ?? null])
+      if (heard.includes(name)) return
+      heard.push(name)
+      if (heard.length > HEARD_MAX) heard.shift()
+      const isTaken = this.#desk.frames.tasks().filter((task) => this.#tasks.told(task, { event }) === true)
+      if (isTaken.length === 0) events.push(event)
+      if (events.length > EVENTS_MAX) events.shift()
+    })
+  }
+
+  /**
+   * Somebody has decided something for a step that waits for it, by `pointer#iteration`.
+   * @returns what is to be done, and why the decision is refused, if it is
+   */
+  decide(step: string, decision: JsonObject): { readonly commands: Command[]; readonly refused?: string } {
+    const answers: (boolean | string)[] = []
+    const commands = this.#desk.turn(() => {
+      const task = this.#desk.frames.entry(step)
+      if (task !== undefined) answers.push(this.#tasks.told(task, { decision }))
+    })
+    const [answer = false] = answers
+    if (answer === true) return { commands }
+    return { commands, refused: answer === false ? 'Nothing waits for a decision there.' : answer }
+  }
+
+  /** The steps that wait for somebody to decide about their errors, by `pointer#iteration`. */
+  held(): Record<string, ErrorObject> {
+    const held = this.#desk.frames.tasks().filter((task) => task.held !== undefined)
+    return Object.fromEntries(
+      held.map(({ pointer, iteration, held: error }) => [`${pointer}#${iteration}`, error as ErrorObject]),
+    )
+  }
+
+  /** Goes on with a step that is held; one that is not changes nothing. @returns what is to be done */
+  release(step: string, decision: Release): Command[] {
+    return this.#desk.turn(() => {
+      const task = this.#desk.frames.entry(step)
+      if (task !== undefined) this.#tasks.release(task, decision)
     })
   }
 

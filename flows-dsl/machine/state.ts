@@ -39,8 +39,8 @@ export interface TaskFrame extends Common {
   readonly is: 'task'
   readonly pointer: string
   readonly raw: Json
-  iteration: number
-  startedMs: number
+  readonly iteration: number
+  readonly startedMs: number
   /** After `input.from`; nothing before. */
   input?: Json
   /** What the kind remembers. */

@@ -2,13 +2,15 @@
 
 import { durationText } from '../duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
-import type { Json, JsonObject, TaskNode } from '../ir.ts'
-import type { Done, Ended, Message, Move, Running } from '../tasks/task.ts'
+import type { Json, TaskNode } from '../ir.ts'
+import type { Done, Ended, Message, Move } from '../tasks/task.ts'
 import { Children } from './children.ts'
 import type { Desk } from './desk.ts'
 import { Extensions } from './extensions.ts'
+import { hold, isHeld, type Release } from './hold.ts'
 import { type At, Lists } from './lists.ts'
 import { typeOf } from './nodes.ts'
+import { runningOf } from './running.ts'
 import type { Frame, TaskFrame, Undo } from './state.ts'
 
 const RUN_STEPS_MAX = 10_000
@@ -55,7 +57,7 @@ export class Tasks {
     this.#attempt(task, () => {
       if (key === TIMEOUT) throw tookTooLong(node)
       if (task.extension !== undefined) return this.#extensions.ended(node, task, ended)
-      const move = typeOf(node).next?.(node.body, task.own, ended, this.#running(node, task))
+      const move = typeOf(node).next?.(node.body, task.own, ended, runningOf(this.#desk, node, task))
       if (move !== undefined) this.#move(node, task, move)
     })
   }
@@ -78,16 +80,21 @@ export class Tasks {
       const type = typeOf(node)
       if (type.failed === undefined || error instanceof FinalError || above.extension !== undefined)
         throw error
-      this.#move(node, above, type.failed(node.body, above.own, { key, error }, this.#running(node, above)))
+      this.#move(
+        node,
+        above,
+        type.failed(node.body, above.own, { key, error }, runningOf(this.#desk, node, above)),
+      )
     })
   }
 
   /** Says something to a task that waits. @returns whether it was heard, or why it was refused */
   told(task: TaskFrame, message: Message): boolean | string {
     const node = this.#desk.nodes.at(task.pointer)
+    if (task.extension !== undefined || task.held !== undefined) return false
     let heard: boolean | string = false
     this.#attempt(task, () => {
-      const answer = typeOf(node).told?.(node.body, task.own, message, this.#running(node, task))
+      const answer = typeOf(node).told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
       heard = typeof answer === 'string' ? answer : answer !== undefined
       if (answer !== undefined && typeof answer !== 'string') this.#move(node, task, answer)
     })
@@ -106,15 +113,20 @@ export class Tasks {
       state.steps += 1
       const { stepsMax = RUN_STEPS_MAX } = state.info
       if (state.steps > stepsMax) throw endless(stepsMax, pointer)
-      if (!this.#holds(node, task)) return this.#skip(task)
+      if (!this.#isWanted(node, task)) return this.#skip(task)
       this.#desk.record(task, { phase: 'started' })
-      const variables = this.#desk.evaluation.of(task, { task: this.#desk.evaluation.about(node, task) })
-      task.input = this.#desk.evaluation.filter(node.input?.from, task.raw, variables)
-      this.#extensions.begin(node, task)
+      this.#begin(node, task)
     })
   }
 
-  #holds(node: TaskNode, task: TaskFrame): boolean {
+  #begin(node: TaskNode, task: TaskFrame): void {
+    const { evaluation } = this.#desk
+    const variables = evaluation.of(task, { task: evaluation.about(node, task) })
+    task.input = evaluation.filter(node.input?.from, task.raw, variables)
+    this.#extensions.begin(node, task)
+  }
+
+  #isWanted(node: TaskNode, task: TaskFrame): boolean {
     if (node.if === undefined) return true
     const { evaluation } = this.#desk
     const about = { input: task.raw, task: evaluation.about(node, task) }
@@ -128,7 +140,7 @@ export class Tasks {
   }
 
   #start(node: TaskNode, task: TaskFrame): void {
-    const move = typeOf(node).start(node.body, this.#running(node, task))
+    const move = typeOf(node).start(node.body, runningOf(this.#desk, node, task))
     const { timeoutMs } = node
     if (timeoutMs !== undefined && !('done' in move)) {
       const summary = `at most ${durationText(timeoutMs)}`
@@ -149,7 +161,7 @@ export class Tasks {
   }
 
   /** `output.as` → `export.as` → `then`. */
-  #complete(node: TaskNode, task: TaskFrame, { done, next, context }: Done): void {
+  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took }: Done): void {
     const { evaluation, frames } = this.#desk
     const { input = null, iteration, pointer } = task
     const memory = frames.memoryOf(task)
@@ -160,7 +172,7 @@ export class Tasks {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
       Object.assign(memory, { context: exported, isExported: true })
     }
-    this.#desk.record(task, { phase: 'completed', output })
+    this.#desk.record(task, { phase: 'completed', output, ...(took !== undefined && { took }) })
     if (node.compensate !== undefined) {
       const seen = { variables: frames.variablesOf(task), context: memory.context }
       this.#top.completed({ pointer, iteration, data: { input, output }, ...seen })
@@ -179,7 +191,7 @@ export class Tasks {
     this.ended(task, { output, ...((next === 'exit' || next === 'end') && { left: next }) })
   }
 
-  /** Does something for a task; an error of the flow faults it. */
+  /** Does something for a task; an error of the flow faults it, or it is held. */
   #attempt(task: TaskFrame, work: () => void): void {
     try {
       work()
@@ -187,28 +199,31 @@ export class Tasks {
       if (!(error instanceof FlowError)) throw error
       const placed = error.at(task.pointer)
       this.#desk.dropBelow(task)
-      this.#desk.record(task, { phase: 'faulted', error: placed.toObject() })
-      this.#desk.drop(task)
-      this.failed(task, placed)
+      if (isHeld(this.#desk, task, placed)) hold(this.#desk, task, placed)
+      else this.#fault(task, placed)
     }
   }
 
-  #running(node: TaskNode, task: TaskFrame): Running {
-    const { state, ir, evaluation, surroundings } = this.#desk
-    const { input = null } = task
-    const variables = (more: JsonObject = {}) =>
-      evaluation.of(task, { input, task: evaluation.about(node, task), ...more })
-    return {
-      step: this.#desk.step(task),
-      input,
-      run: { id: state.info.id, document: ir.document },
-      evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
-      test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
-      bounded: (value) => evaluation.bounded(value),
-      nowMs: () => surroundings.nowMs(),
-      random: () => surroundings.random(),
-      retried: () => this.#desk.record(task, { phase: 'retried' }),
-    }
+  #fault(task: TaskFrame, error: FlowError): void {
+    this.#desk.record(task, { phase: 'faulted', error: error.toObject() })
+    this.#desk.drop(task)
+    this.failed(task, error)
+  }
+
+  /** Goes on with a task that is held, as somebody has decided. */
+  release(task: TaskFrame, decision: Release): void {
+    const { held } = task
+    if (held === undefined) return
+    delete task.held
+    const node = this.#desk.nodes.at(task.pointer)
+    if ('skip' in decision) {
+      this.#desk.record(task, { phase: 'skipped', output: decision.skip })
+      this.#desk.drop(task)
+      this.#yielded(task, decision.skip, node.next ?? 'continue')
+    } else if ('retry' in decision) {
+      this.#desk.record(task, { phase: 'retried' })
+      this.#attempt(task, () => this.#begin(node, task))
+    } else this.#fault(task, FlowError.from(held))
   }
 }
 

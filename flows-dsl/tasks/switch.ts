@@ -34,7 +34,7 @@ export const switch_: TaskType<SwitchBody> = {
   start({ cases }, { test, input }) {
     const found = cases.find(({ when }) => when !== undefined && test(when, input))
     const taken = found ?? cases.find(({ when }) => when === undefined)
-    return taken === undefined ? { done: input } : { done: input, next: taken.next }
+    return taken === undefined ? { done: input } : { done: input, next: taken.next, took: taken.name }
   },
   summary({ cases }) {
     return `switch ${cases.map(({ name }) => name).join(', ')}`

@@ -20,8 +20,10 @@ export interface StepRef {
 /** What happened to a step. `at_ms` is the time of the surroundings. */
 export interface StepEvent {
   readonly step: StepRef
-  readonly phase: 'started' | 'retried' | 'completed' | 'faulted' | 'skipped'
+  readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped'
   readonly at_ms: number
+  /** Which of its ways the task took, such as the name of a case. */
+  readonly took?: string
   readonly output?: Json
   readonly error?: ErrorObject
 }
@@ -52,6 +54,8 @@ export interface Running {
   random(): number
   /** Notes that the task begins again. */
   retried(): void
+  /** Goes through the events that came before anybody waited for them, the oldest first; what is taken is gone. */
+  early(take: (event: JsonObject) => boolean): void
 }
 
 /**
@@ -87,11 +91,15 @@ interface Failed {
   readonly error: FlowError
 }
 
-/** The task's own output; `next` is a flow directive that goes before the task's own, `context` replaces `$context`. */
+/** The task's own output. */
 export interface Done {
   readonly done: Json
+  /** A flow directive that goes before the task's own. */
   readonly next?: string
+  /** Replaces `$context`. */
   readonly context?: Json
+  /** Which of its ways it took, for those who watch. */
+  readonly took?: string
 }
 
 /** The task waits. `own` is all that it remembers, and its own to change. */

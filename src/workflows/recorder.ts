@@ -7,6 +7,7 @@ import type { RunUpdate, StepUpdate } from '../core/work.ts'
 const STATUS = {
   started: 'running',
   retried: 'running',
+  held: 'running',
   completed: 'completed',
   faulted: 'faulted',
   skipped: 'skipped',
