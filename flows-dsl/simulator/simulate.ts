@@ -21,6 +21,7 @@ const START = '2026-01-01T00:00:00.000Z'
 /** Of all expressions together: some seconds. */
 const EVALUATION_STEPS_MAX = 10_000_000
 const TRACE_MAX = 20_000
+const TRACE_CHARS_MAX = 4_194_304
 /** What a run writes into its history: at its start and end, for each effect, and each time it goes on. */
 const EVENTS = { run: 5, call: 3, sleep: 2, await: 6, turn: 4 } as const
 
@@ -50,6 +51,7 @@ export class SimulatedRun {
   readonly #wanted = new Map<number, Wanted>()
   readonly #open = new Set<number>()
   #events: number = EVENTS.run
+  #roomChars = TRACE_CHARS_MAX
   #isBegun = false
 
   /** @throws SimulationInvalid */
@@ -173,21 +175,26 @@ export class SimulatedRun {
     if (this.#trace.length >= TRACE_MAX) return
     if (what.phase === 'started' || what.phase === 'retried')
       this.#lines.set(`${pointer}#${iteration}`, this.#trace.length)
-    this.#trace.push({
-      at: new Date(this.#clock.nowMs).toISOString(),
-      pointer,
-      iteration,
-      name,
-      kind,
-      ...what,
-    })
+    const at = new Date(this.#clock.nowMs).toISOString()
+    const { output, ...rest } = what
+    const shown = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
+    this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...shown })
+  }
+
+  /** Takes of the room that all values of the trace share. */
+  #fits(value: Json): boolean {
+    const chars = JSON.stringify(value).length
+    if (chars > this.#roomChars) return false
+    this.#roomChars -= chars
+    return true
   }
 
   /** What a step asks for is put to the line that says that it has begun. */
   #ask({ pointer, iteration }: StepRef, asks: JsonObject): void {
     const line = this.#lines.get(`${pointer}#${iteration}`)
     const begun = line === undefined ? undefined : this.#trace[line]
-    if (line !== undefined && begun !== undefined) this.#trace[line] = { ...begun, asks }
+    if (line === undefined || begun === undefined) return
+    this.#trace[line] = { ...begun, ...(this.#fits(asks) ? { asks } : { cut: true }) }
   }
 }
 

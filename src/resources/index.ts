@@ -16,6 +16,7 @@ import { DATA_OPERATIONS } from './data.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
+import { simulateFlow } from './flows/simulate.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -101,6 +102,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   deleteFlow,
   validateFlow,
   graphFlow,
+  simulateFlow,
   publishFlow,
   listFlowVersions,
   getFlowVersion,
