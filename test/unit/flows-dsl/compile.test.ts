@@ -65,7 +65,7 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ['a schema', 'do:\n  - a: { input: { schema: {} }, set: {} }', 'missing_key 3:27 /do/0/a/input/schema'],
   ['a condition that is a number', 'do:\n  - a: { if: 1, set: {} }', 'wrong_type 3:14 /do/0/a/if'],
   ['no such function', 'do:\n  - a: { call: colection.create }', 'unknown_function 3:16 /do/0/a/call'],
-  ['a later call', 'do:\n  - a: { call: openapi, with: {} }', 'unsupported_call 3:16 /do/0/a/call'],
+  ['a later call', 'do:\n  - a: { call: grpc, with: {} }', 'unsupported_call 3:16 /do/0/a/call'],
   ['an inherited name', 'do:\n  - a: { call: constructor }', 'unknown_function 3:16 /do/0/a/call'],
   [
     'wrong arguments',
