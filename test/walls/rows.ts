@@ -276,6 +276,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ source: SOURCE('x') }),
     foreign: 'not_found',
   },
+  'flow.graph': {
+    path: ({ room }) => `${room.flows}/graph`,
+    body: () => ({ source: SOURCE('x') }),
+    foreign: 'not_found',
+  },
   'flow.simulate': {
     path: ({ room }) => `${room.flows}/simulate`,
     body: () => ({ source: SOURCE('x') }),
