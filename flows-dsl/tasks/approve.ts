@@ -7,7 +7,7 @@ import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import { type Approval, approversOf, decisionOf, refusalOf, verdictOf } from './approval.ts'
-import type { Move, Running, TaskType } from './task.ts'
+import { doneAs, type Move, type Running, type TaskType } from './task.ts'
 
 export interface ApproveBody {
   /** What is to be decided, for people. */
@@ -40,7 +40,9 @@ export const approve: TaskType<ApproveBody> = {
   start(body, running) {
     return ask(body, running)
   },
-  next(body, own) {
+  next(body, own, ended) {
+    // Where the host itself answers what the task waits for, that is the output.
+    if (ended.key !== 'deadline') return doneAs(ended)
     const approval = own as unknown as Approval
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decided(body, approval, body.onDeadline === 'approve', { deadline_passed: true })

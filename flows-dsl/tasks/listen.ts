@@ -19,7 +19,8 @@ export const listen: TaskType<ListenBody> = {
     return goThrough(body, listening, running, [{ key: 'events', await: 'events', details }])
   },
   next(body, own, ended, running) {
-    if (ended.left === 'end') return doneAs(ended)
+    // Where the host itself answers what the task waits for, that is the output.
+    if (ended.left === 'end' || ended.key === 'events') return doneAs(ended)
     const listening = own as unknown as Listening
     listening.isBusy = false
     keep(listening, body, ended.output, running)
@@ -30,10 +31,11 @@ export const listen: TaskType<ListenBody> = {
     const taken = 'event' in message ? consume(body, listening, message.event, running) : undefined
     return taken && moveOf(listening, taken)
   },
-  summary({ to: { mode, filters } }) {
-    return `listen to ${mode} of ${filters.length}`
+  summary(body) {
+    return `listen to ${body.to.mode} of ${typesOf(body)?.join(', ') ?? 'all events'}`
   },
 }
+
 /** Looks at the events that are there already, and waits for more. */
 function goThrough(
   body: ListenBody,
