@@ -27,10 +27,10 @@ export function durationIn(given: Located, what: string, minMs: 0 | 1, checker: 
   return checker.fault('duration_invalid', given, `${what} must be between ${least} and 365 days.`)
 }
 
-/** The length of a duration that an expression has yielded: its text, or its parts; undefined where it is none. */
-export function millisecondsOf(value: Json): number | undefined {
+/** The length of a duration that data hold: its text, or its parts; undefined where it is none of at least `minMs`. */
+export function millisecondsOf(value: Json, minMs: 0 | 1 = 1): number | undefined {
   const ms = typeof value === 'string' ? isoOf(value) : isObject(value) ? partsOf(value) : undefined
-  return ms !== undefined && ms >= 1 && ms <= DURATION_MS_MAX ? ms : undefined
+  return ms !== undefined && ms >= minMs && ms <= DURATION_MS_MAX ? ms : undefined
 }
 
 /** `1 minute 1 second`; nothing is `0 seconds`. */

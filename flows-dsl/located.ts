@@ -56,6 +56,21 @@ export function plainOf(value: Located): Json {
   return objectOf(value.entries.map(({ key, value: inner }) => [key, plainOf(inner)]))
 }
 
+/** What stands at a JSON pointer, with the place of its key where it has one. */
+export function findAt(root: Located, pointer: string): { at: Place; value: Located } | undefined {
+  let found: { at: Place; value: Located } | undefined = { at: root, value: root }
+  for (const step of pointer.split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const value: Located | undefined = found?.value
+    if (value?.kind === 'map') found = entryOf(value, key)
+    else {
+      const item: Located | undefined = value?.kind === 'list' ? value.items[Number(key)] : undefined
+      found = item && { at: item, value: item }
+    }
+  }
+  return found
+}
+
 /** What a value is, in the words of a message. */
 export function nameOf(value: Located): string {
   if (value.kind === 'map') return 'a mapping'

@@ -14,6 +14,9 @@ import { callsDeclared, compileDeclaredCall } from './use/functions.ts'
 const DIRECTIVES = ['continue', 'exit', 'end']
 const COMMON_KEYS = ['if', 'input', 'output', 'export', 'timeout', 'then', 'metadata']
 
+/** Pointers are kept with each task and step, so long ones within each other would cost the product of both. */
+const POINTER_CHARS_MAX = 1_000
+
 /**
  * Compiles a list of single-key mappings. Answers undefined where nothing of it can be run.
  * @param apart says that the tasks do not follow each other, so that none can name another
@@ -80,6 +83,10 @@ function compileTarget(value: Located, names: readonly string[], checker: Checke
 
 function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): TaskNode | undefined {
   const { checker } = compiling
+  if (value.pointer.length > POINTER_CHARS_MAX) {
+    const message = `The names on the way to this task have more than ${POINTER_CHARS_MAX} characters together.`
+    return checker.fault('nesting_too_deep', at, message)
+  }
   const task = checker.map(value, `The task \`${key}\``)
   const type = task && kindOf(task, key, at, checker)
   const common = task && compileCommon(task, compiling)

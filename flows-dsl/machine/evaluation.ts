@@ -13,6 +13,7 @@ export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
   readonly #budget: Budget = newBudget()
+  #spent = 0
 
   constructor(ir: FlowIR, state: RunState, frames: Frames) {
     this.#frames = frames
@@ -24,7 +25,13 @@ export class Evaluation {
 
   /** The thread is given back while effects are awaited, so evaluation may cost as much again. */
   refill(): void {
+    this.#spent += STEPS_MAX - this.#budget.steps
     this.#budget.steps = STEPS_MAX
+  }
+
+  /** Steps of evaluation in all turns. */
+  get spent(): number {
+    return this.#spent + STEPS_MAX - this.#budget.steps
   }
 
   /** What the flow's own filters see. */

@@ -57,6 +57,11 @@ export class Machine {
     return this.state.result
   }
 
+  /** Steps that expressions have taken so far. */
+  get spent(): number {
+    return this.#desk.evaluation.spent
+  }
+
   /** Begins the run. @returns what is to be done */
   begin(): Command[] {
     const { evaluation, ir } = this.#desk

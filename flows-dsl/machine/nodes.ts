@@ -42,6 +42,11 @@ export class Nodes {
     return node
   }
 
+  /** In the order in which they stand. */
+  all(): TaskNode[] {
+    return [...this.#nodes.values()]
+  }
+
   /** @param of pointer of the task whose list it is; empty for the flow */
   list(of: string, name: string): readonly TaskNode[] {
     return this.#lists.get(of)?.[name] ?? []

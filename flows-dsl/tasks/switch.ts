@@ -31,6 +31,9 @@ export const switch_: TaskType<SwitchBody> = {
     refuseTwins(list.items, compiling)
     return { cases }
   },
+  ways({ cases }) {
+    return cases.map(({ name }) => name)
+  },
   start({ cases }, { test, input }) {
     const found = cases.find(({ when }) => when !== undefined && test(when, input))
     const taken = found ?? cases.find(({ when }) => when === undefined)

@@ -128,6 +128,8 @@ export interface TaskType<Body = unknown> {
   compile(task: LocatedMap, compiling: Compiling): Body | undefined
   /** One line that says what it will do. */
   summary(body: Body): string
+  /** The ways it may take, by the names that `took` uses. */
+  ways?(body: Body): readonly string[]
   /** The lists of tasks within it, by the names its children use. */
   lists?(body: Body): Readonly<Record<string, readonly TaskNode[]>>
   start(body: Body, running: Running): Move

@@ -51,6 +51,9 @@ export const try_: TaskType<TryBody> = {
   lists({ tasks, catch: handler }) {
     return { try: tasks, ...(handler.tasks !== undefined && { catch: handler.tasks }) }
   },
+  ways() {
+    return ['passed', 'caught']
+  },
   start(body, running) {
     return attempt(body, { number: 1, startedMs: running.nowMs() }, running)
   },
@@ -62,8 +65,8 @@ export const try_: TaskType<TryBody> = {
     }
     if (ended.key === 'limit') return caught(body, progress, tookTooLong(body, running), running)
     const { next } = body.catch
-    const handled = ended.key === 'catch' && next !== undefined && ended.left !== 'end' ? { next } : {}
-    return { ...doneAs(ended), ...handled }
+    if (ended.key === 'try') return { ...doneAs(ended), took: 'passed' }
+    return { ...(next !== undefined && { next }), ...doneAs(ended), took: 'caught' }
   },
   failed(body, own, { key, error }, running) {
     if (key !== 'try') throw error
@@ -191,6 +194,6 @@ function hold({ when, exceptWhen }: Conditions, test: (condition: Expression) =>
 }
 
 function handle({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Move {
-  if (tasks === undefined) return next === undefined ? { done: input } : { done: input, next }
+  if (tasks === undefined) return { done: input, took: 'caught', ...(next !== undefined && { next }) }
   return { own: null, drop: ['limit'], begin: [{ key: 'catch', list: 'catch', input, variables }] }
 }

@@ -15,6 +15,8 @@ import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
+import { graphFlow } from './flows/graph.ts'
+import { simulateFlow } from './flows/simulate.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -99,6 +101,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateFlow,
   deleteFlow,
   validateFlow,
+  graphFlow,
+  simulateFlow,
   publishFlow,
   listFlowVersions,
   getFlowVersion,

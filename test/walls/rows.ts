@@ -276,6 +276,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ source: SOURCE('x') }),
     foreign: 'not_found',
   },
+  'flow.graph': {
+    path: ({ room }) => `${room.flows}/graph`,
+    body: () => ({ source: SOURCE('x') }),
+    foreign: 'not_found',
+  },
+  'flow.simulate': {
+    path: ({ room }) => `${room.flows}/simulate`,
+    body: () => ({ source: SOURCE('x') }),
+    foreign: 'not_found',
+  },
   'flow_version.create': {
     path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
     body: () => ({}),
