@@ -3,6 +3,7 @@
 /** The table of faults: code → what all faults of this code share. Codes are part of the interface. */
 export const FAULTS = {
   source_too_large: { title: 'The definition is too large' },
+  compiled_too_large: { title: 'The compiled flow is too large' },
   nesting_too_deep: { title: 'The definition is nested too deeply' },
   yaml_syntax: { title: 'The definition is not valid YAML' },
   yaml_alias_refused: { title: 'Anchors and aliases are not allowed' },
@@ -19,6 +20,10 @@ export const FAULTS = {
   unsupported_feature: { title: 'A part of the language is not supported in this release' },
   unsupported_task: { title: 'A kind of task is not supported in this release' },
   unsupported_call: { title: 'A kind of call is not supported in this release' },
+  unsupported_catalog: { title: 'Functions of other catalogs are not loaded' },
+  unknown_reference: { title: 'A name is not declared under `use`' },
+  circular_reference: { title: 'What is declared under `use` leads back to itself' },
+  secret_not_named: { title: 'A secret is not read by its name' },
   task_not_single: { title: 'An item of a task list must be one name with one task' },
   task_kind_missing: { title: 'A task does not say what it does' },
   task_kind_ambiguous: { title: 'A task says two things at once' },
@@ -30,6 +35,8 @@ export const FAULTS = {
   unknown_argument: { title: 'An argument is not known to the function' },
   expression_invalid: { title: 'An expression cannot be parsed' },
   expression_partial: { title: 'An expression must be the whole of a string' },
+  pattern_refused: { title: 'A regular expression could take too long' },
+  cron_invalid: { title: 'A cron expression is not valid' },
   duration_invalid: { title: 'A duration is not valid' },
 } as const satisfies Record<string, { readonly title: string }>
 

@@ -1,6 +1,6 @@
 /** Knows the life of one task: `if`, the pipeline of its data, its kind's moves, its end (OWS 1.0 "Data Flow"). */
 
-import { durationText } from '../duration.ts'
+import { durationText, millisecondsOf } from '../duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
 import type { Done, Ended, Message, Move } from '../tasks/task.ts'
@@ -141,12 +141,23 @@ export class Tasks {
 
   #start(node: TaskNode, task: TaskFrame): void {
     const move = typeOf(node).start(node.body, runningOf(this.#desk, node, task))
-    const { timeoutMs } = node
+    const timeoutMs = this.#limitOf(node, task)
     if (timeoutMs !== undefined && !('done' in move)) {
       const summary = `at most ${durationText(timeoutMs)}`
       this.#children.plan(task, [{ key: TIMEOUT, sleepMs: timeoutMs, limits: true, summary }])
     }
     this.#move(node, task, move)
+  }
+
+  #limitOf(node: TaskNode, task: TaskFrame): number | undefined {
+    const { timeoutMs } = node
+    if (timeoutMs === undefined || typeof timeoutMs === 'number') return timeoutMs
+    const { input = null } = task
+    const { evaluation } = this.#desk
+    const variables = evaluation.of(task, { input, task: evaluation.about(node, task) })
+    const durationMs = millisecondsOf(evaluation.filter(timeoutMs, input, variables))
+    if (durationMs !== undefined) return durationMs
+    throw new FlowError(ERRORS.expression, '`timeout` must yield a duration, at least 1 millisecond.')
   }
 
   #move(node: TaskNode, task: TaskFrame, move: Move): void {
@@ -233,5 +244,6 @@ function endless(stepsMax: number, pointer: string): FinalError {
 }
 
 function tookTooLong({ timeoutMs = 0, pointer }: TaskNode): FlowError {
-  return new FlowError(ERRORS.timeout, `It took longer than ${durationText(timeoutMs)}.`, pointer)
+  const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
+  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, pointer)
 }

@@ -1,6 +1,6 @@
 /** Knows what the world of a simulation answers, and refuses to guess. */
 
-import { durationMsOf } from '../duration.ts'
+import { millisecondsOf } from '../duration.ts'
 import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject } from '../json.ts'
@@ -44,7 +44,7 @@ function answered(answer: Answer, at: string): Answered {
 
 /** A duration as the language writes one. @throws SimulationInvalid */
 export function afterOf(duration: Json, at: string): number {
-  const durationMs = durationMsOf(duration)
+  const durationMs = millisecondsOf(duration, 0)
   if (durationMs !== undefined) return durationMs
   throw new SimulationInvalid(at, 'Not a duration; write PT5S, or {seconds: 5}.')
 }

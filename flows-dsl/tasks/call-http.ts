@@ -7,16 +7,18 @@ import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import { type Authentication, compileAuthentication } from '../use/authentication.ts'
 import type { Running } from './task.ts'
 
 /** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
 export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
+  readonly authentication?: Authentication
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-const OUTPUTS = ['content', 'response', 'raw']
+export const HTTP_OUTPUTS = ['content', 'response', 'raw']
 const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
 
 export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
@@ -24,7 +26,7 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
   const args = given && checker.map(given, '`with`')
   if (args === undefined) return undefined
   checker.keys(args, '`with`', KEYS)
-  const endpoint = compileEndpoint(args, checker)
+  const endpoint = compileEndpoint(args, '`with`', checker)
   const method = checker.required(args, '`with`', 'method')
   if (method !== undefined) oneOf(method, '`method`', METHODS, checker)
   for (const name of ['headers', 'query']) {
@@ -32,17 +34,27 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
     if (value !== undefined && !isExpression(value)) checker.map(value, `\`${name}\``)
   }
   const output = entryOf(args, 'output')?.value
-  if (output !== undefined) oneOf(output, '`output`', OUTPUTS, checker)
+  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
   const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
   const template = checker.fields(rest, SCOPES.task)
-  return endpoint && template && { endpoint, arguments: template }
+  const authentication = compileOwn(args, checker)
+  if (endpoint === undefined || template === undefined) return undefined
+  return { endpoint, arguments: template, ...(authentication !== undefined && { authentication }) }
+}
+
+/** The authentication of the endpoint. */
+function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
+  const endpoint = entryOf(args, 'endpoint')?.value
+  const given = endpoint?.kind === 'map' ? entryOf(endpoint, 'authentication')?.value : undefined
+  return given && compileAuthentication(given, checker)
 }
 
 function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
   return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
 }
 
-function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
+/** One of several words, in letters of either case, or an expression that yields one. */
+export function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
   if (isExpression(value)) return
   const text = checker.text(value, what)
   if (text === undefined || allowed.includes(text) || allowed.includes(text.toUpperCase())) return
@@ -50,9 +62,13 @@ function oneOf(value: Located, what: string, allowed: readonly string[], checker
 }
 
 /** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
-function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint'] | undefined {
-  const given = checker.required(args, '`with`', 'endpoint')
-  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri'], ['authentication'])
+export function compileEndpoint(
+  args: LocatedMap,
+  what: string,
+  checker: Checker,
+): HttpBody['endpoint'] | undefined {
+  const given = checker.required(args, what, 'endpoint')
+  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri', 'authentication'])
   const uri = given?.kind === 'map' ? checker.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
   if (isExpression(uri)) return checker.template(uri, SCOPES.task)
@@ -85,7 +101,16 @@ export function requestOf(body: HttpBody, running: Running): JsonObject {
     ['method', method],
     ['output', output],
     ['redirect', redirect],
+    ...authenticated(body, running),
   ])
+}
+
+/** Who the call is from, with its properties filled in; a secret goes by its name. */
+function authenticated({ authentication }: HttpBody, running: Running): [string, Json][] {
+  if (authentication === undefined) return []
+  const { properties, ...named } = authentication
+  const filled = properties && running.evaluate(properties, running.input)
+  return [['authentication', { ...named, ...(filled !== undefined && { properties: filled }) }]]
 }
 
 /** Simple expansion of RFC 6570 §3.2.2. */

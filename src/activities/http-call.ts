@@ -50,7 +50,23 @@ function headersOf(call: Fields, body: string): Record<string, string> {
     'user-agent': 'tenon-flow/1',
     ...type,
     ...Object.fromEntries(given),
+    ...authorization(call['authentication'] as Fields | undefined),
   }
+}
+
+/** The header of the schemes that need no other request (RFC 7617, RFC 6750). What is not there is never left out. */
+function authorization(authentication: Fields | undefined): Record<string, string> {
+  if (authentication === undefined) return {}
+  const { scheme } = authentication
+  const { username, password, token } = (authentication['properties'] ?? {}) as Fields
+  if (scheme === 'bearer' && typeof token === 'string') return { authorization: `Bearer ${token}` }
+  if (scheme === 'basic' && typeof username === 'string' && typeof password === 'string') {
+    return { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` }
+  }
+  const detail = `The call cannot be authenticated: \`${String(scheme)}\` lacks what it needs, or is not there yet.`
+  const type = 'https://serverlessworkflow.io/spec/1.0.0/errors/authentication'
+  const failure = { type, status: 401, title: 'Authentication error', detail }
+  throw ApplicationFailure.nonRetryable(detail, 'authentication', failure)
 }
 
 function statusFailure({ method, url }: Outbound, { status }: Inbound): ApplicationFailure {

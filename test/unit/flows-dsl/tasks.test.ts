@@ -124,7 +124,7 @@ describe('try', () => {
     [
       `{ ${TRY}, catch: { retry: { when: $error.status == 503, exceptWhen: false, jitter: { from: PT1S, to: PT1S } } } }`,
     ],
-    [`{ ${TRY}, catch: { retry: ¦again } }`, 'unsupported_feature /catch/retry'],
+    [`{ ${TRY}, catch: { retry: ¦again } }`, 'unknown_reference /catch/retry'],
     [`{ ${TRY}, catch: { retry: ¦5 } }`, 'wrong_type /catch/retry'],
     [`{ ${TRY}, catch: { retry: { ¦dealy: PT1S } } }`, 'unknown_key /catch/retry/dealy'],
     [`{ ${TRY}, catch: { retry: { delay: ¦soon } } }`, 'duration_invalid /catch/retry/delay'],
@@ -174,7 +174,7 @@ describe('raise', () => {
     ['{ raise: ¦x }', 'wrong_type /raise'],
     ['{ raise: ¦{} }', 'missing_key /raise'],
     ['{ raise: ¦{ ¦eror: x } }', 'missing_key /raise', 'unknown_key /raise/eror'],
-    ['{ raise: { error: ¦named } }', 'unsupported_feature /raise/error'],
+    ['{ raise: { error: ¦named } }', 'unknown_reference /raise/error'],
     ['{ raise: { error: ¦5 } }', 'wrong_type /raise/error'],
     ['{ raise: { error: ¦¦{} } }', 'missing_key /raise/error', 'missing_key /raise/error'],
     ['{ raise: { error: { type: ¦a b, status: 400 } } }', 'value_invalid /raise/error/type'],
