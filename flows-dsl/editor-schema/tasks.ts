@@ -99,7 +99,7 @@ const APPROVE: Schema = {
     'Waits for people to decide.',
     {
       title: text('What is to be decided, for people.'),
-      form: either('A JSON Schema of what comes with a decision.', { type: 'object' }, { type: 'boolean' }),
+      form: ref('jsonSchema', 'What must come with a decision.'),
       approvers: either(
         'Who may decide.',
         list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),

@@ -24,6 +24,7 @@ const NOT_OF_FORM: ReadonlySet<string> = new Set([
   'expression_invalid',
   'expression_partial',
   'cron_invalid',
+  'pattern_refused',
   'secret_not_named',
   'unknown_secret',
 ])
