@@ -135,7 +135,6 @@ export function editorSchema(catalogue: Catalogue): Schema {
   }
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'A flow',
     ...mapping('A flow in the DSL of the Open Workflow Specification 1.0.', properties, ['document', 'do']),
     $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
   }

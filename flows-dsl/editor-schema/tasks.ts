@@ -187,8 +187,12 @@ export function taskSchemas(catalogue: Catalogue): Record<string, Schema> {
   return { tasks: namedList('Tasks, one after the other, each with its name.', ref('task'), names), task }
 }
 
+/** Editors show the title where they offer one kind among others. */
 function taskOf({ keys, required }: Kind): Schema {
+  const [kind = ''] = required
+  const called = keys['call']?.['const']
   return {
+    title: called === undefined ? kind : `${kind}: ${String(called)}`,
     type: 'object',
     properties: { ...keys, ...COMMON },
     required: [...required],
