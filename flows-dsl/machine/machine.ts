@@ -62,12 +62,19 @@ export class Machine {
     return this.#desk.evaluation.spent
   }
 
+  /** Nothing of the flow goes on any more; what is to be undone may. */
+  get #isOver(): boolean {
+    return this.result !== undefined || this.state.undoing !== undefined
+  }
+
   /** Begins the run. @returns what is to be done */
   begin(): Command[] {
     const { evaluation, ir } = this.#desk
     return this.#desk.turn(() => {
       const memory = { context: {}, isExported: false }
       this.#desk.soon(() => this.#limit())
+      this.#placed('/input/schema', () => evaluation.checked(ir.input?.schema, this.state.input, 'The input'))
+      if (this.#isOver) return
       this.#placed('/input/from', () => {
         const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.ofFlow({}))
         const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
@@ -90,7 +97,7 @@ export class Machine {
   /** Gives the run up; what was completed and can be undone is undone first. @returns what is to be done */
   cancel(): Command[] {
     return this.#desk.turn(() => {
-      if (this.result !== undefined || this.state.undoing !== undefined) return
+      if (this.#isOver) return
       this.#desk.dropAll()
       this.#undoing.begin({ cancelled: true })
     })
@@ -153,7 +160,7 @@ export class Machine {
   /** A flow's own limit cannot be caught, nor put off. */
   #limit(): void {
     const { timeoutMs } = this.#desk.ir
-    if (timeoutMs === undefined || this.result !== undefined || this.state.undoing !== undefined) return
+    if (timeoutMs === undefined || this.#isOver) return
     const untilMs = this.#desk.surroundings.nowMs() + timeoutMs
     const summary = `at most ${durationText(timeoutMs)}`
     this.#desk.ask({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
@@ -178,12 +185,15 @@ export class Machine {
     const { evaluation, ir } = this.#desk
     this.#placed('/output/as', () => {
       const result = evaluation.filter(ir.output?.as, output, evaluation.ofFlow(context))
-      this.#end({ status: 'completed', output: result })
+      this.#placed('/output/schema', () => {
+        evaluation.checked(ir.output?.schema, result, 'The output')
+        this.#end({ status: 'completed', output: result })
+      })
     })
   }
 
   /** Does something of the flow's own; an error there has the place. */
-  #placed(instance: string, work: () => void): void {
+  #placed(instance: string, work: () => unknown): void {
     try {
       work()
     } catch (error) {
