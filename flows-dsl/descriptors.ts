@@ -7,6 +7,8 @@ export interface RunInfo {
   readonly id: string
   readonly started_at: string
   readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
+  /** Who has started it: a subject. */
+  readonly started_by?: string
   /** Tasks entered before the run is taken for an endless loop. */
   readonly stepsMax?: number
 }

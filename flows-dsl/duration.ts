@@ -1,6 +1,7 @@
 /** Knows how long a duration is and how one is written (OWS 1.0 "Duration"). */
 
 import type { Checker } from './checker.ts'
+import { isObject, type Json } from './json.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 
 const UNIT_MS = {
@@ -32,17 +33,35 @@ export function durationText(durationMs: number): string {
   return parts.length === 0 ? '0 seconds' : parts.join(' ')
 }
 
-function durationOf(given: Located, checker: Checker): number | undefined {
-  if (given.kind === 'map') return sumOf(given, checker)
-  const text = checker.text(given, 'A duration')
-  if (text === undefined) return undefined
+/** The duration that a value of JSON says, 0 or more; undefined where it says none. */
+export function durationMsOf(value: Json): number | undefined {
+  if (typeof value === 'string') return isoMs(value)
+  if (!isObject(value)) return undefined
+  let sum = 0
+  for (const [unit, count] of Object.entries(value)) {
+    const unitMs = Object.hasOwn(UNIT_MS, unit) ? UNIT_MS[unit as keyof typeof UNIT_MS] : undefined
+    if (unitMs === undefined || typeof count !== 'number' || !Number.isInteger(count) || count < 0)
+      return undefined
+    sum += count * unitMs
+  }
+  return sum <= DURATION_MS_MAX ? sum : undefined
+}
+
+function isoMs(text: string): number | undefined {
   const found = ISO.exec(text)
-  const hint = 'Write {seconds: 2}, or an ISO 8601 duration of days and time: PT2S, P1DT12H.'
-  if (found === null) return checker.fault('duration_invalid', given, `\`${text}\` is no duration.`, hint)
+  if (found === null) return undefined
   const [, days = 0, hours = 0, minutes = 0, seconds = 0] = found
   const whole =
     Number(days) * UNIT_MS.days + Number(hours) * UNIT_MS.hours + Number(minutes) * UNIT_MS.minutes
   return whole + Math.round(Number(seconds) * UNIT_MS.seconds)
+}
+
+function durationOf(given: Located, checker: Checker): number | undefined {
+  if (given.kind === 'map') return sumOf(given, checker)
+  const text = checker.text(given, 'A duration')
+  if (text === undefined) return undefined
+  const hint = 'Write {seconds: 2}, or an ISO 8601 duration of days and time: PT2S, P1DT12H.'
+  return isoMs(text) ?? checker.fault('duration_invalid', given, `\`${text}\` is no duration.`, hint)
 }
 
 function sumOf(map: LocatedMap, checker: Checker): number | undefined {

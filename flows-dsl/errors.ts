@@ -58,6 +58,11 @@ export class FlowError extends Error {
     this.instance = clip(instance, TEXT_BYTES_MAX)
   }
 
+  /** The error that was an object for a while. */
+  static from(error: ErrorObject): FlowError {
+    return new FlowError(error, error.detail, error.instance)
+  }
+
   /** The same error with its place filled in; a place that is already there stays. */
   at(instance: string): FlowError {
     return this.instance === '' ? new FlowError(this, this.message, instance) : this

@@ -24,16 +24,31 @@ export interface TaskNode<Body = unknown> {
   readonly export?: { readonly as: Template }
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
+  readonly timeoutMs?: number
+  readonly extensions?: readonly Extension[]
+  /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
+  readonly compensate?: readonly TaskNode[]
+  /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
+  readonly onFault?: 'hold' | 'fail'
   readonly body: Body
+}
+
+/** What `use.extensions` puts around a task (OWS 1.0 "Extension"). */
+interface Extension {
+  readonly when?: Expression
+  readonly before?: readonly TaskNode[]
+  readonly after?: readonly TaskNode[]
 }
 
 /** A flow, ready to run. `semantics` never changes within a run: recorded histories depend on it. */
 export interface FlowIR {
   readonly ir_version: 1
-  readonly semantics: 1
+  readonly semantics: number
   readonly document: FlowDocument
   readonly input?: { readonly from?: Template }
   readonly output?: { readonly as?: Template }
+  readonly timeoutMs?: number
+  readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
   /** What can be said without running it. `functions` are the names it calls, sorted. */
   readonly facts: { readonly functions: readonly string[] }

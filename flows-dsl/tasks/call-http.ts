@@ -69,8 +69,9 @@ function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint
  * The request as data: `method` in capitals, `endpoint` a string, `output` and `redirect` always there.
  * @throws FlowError (expression) where the endpoint cannot be made
  */
-export function requestOf(body: HttpBody, input: Json, running: Running): JsonObject {
+export function requestOf(body: HttpBody, running: Running): JsonObject {
   const { endpoint } = body
+  const { input } = running
   const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
   if (typeof uri !== 'string') throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
   const given = running.evaluate(body.arguments, input)

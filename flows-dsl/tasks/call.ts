@@ -29,10 +29,16 @@ export const call: TaskType<FunctionBody | HttpBody> = {
       ? noFunction(name, given, checker)
       : compileFunction(task, name, known, checker)
   },
-  async run(body, input, running) {
-    if ('endpoint' in body) return { output: await running.call('http', requestOf(body, input, running)) }
-    const args = running.evaluate(body.arguments, input)
-    return { output: await running.call(body.function, isObject(args) ? args : {}) }
+  start(body, running) {
+    if ('endpoint' in body) {
+      return { own: null, begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running) }] }
+    }
+    const args = running.evaluate(body.arguments, running.input)
+    const given = isObject(args) ? args : {}
+    return { own: null, begin: [{ key: 'call', call: body.function, arguments: given }] }
+  },
+  next(_body, _own, { output }) {
+    return { done: output }
   },
   summary(body) {
     return 'endpoint' in body ? summaryOf(body) : `call ${body.function}`

@@ -2,7 +2,7 @@
 
 import type { TaskNode } from '../ir.ts'
 import { entryOf } from '../located.ts'
-import { outcomeOf, type TaskType } from './task.ts'
+import { doneAs, type TaskType } from './task.ts'
 
 interface DoBody {
   readonly tasks: readonly TaskNode[]
@@ -17,8 +17,14 @@ export const do_: TaskType<DoBody> = {
     const tasks = list && compiling.tasks(list)
     return tasks && { tasks }
   },
-  async run({ tasks }, input, running) {
-    return outcomeOf(await running.tasks(tasks, input))
+  lists({ tasks }) {
+    return { do: tasks }
+  },
+  start(_body, { input }) {
+    return { own: null, begin: [{ key: 'do', list: 'do', input }] }
+  },
+  next(_body, _own, ended) {
+    return doneAs(ended)
   },
   summary({ tasks }) {
     return `do ${tasks.map(({ name }) => name).join(', ')}`

@@ -27,11 +27,13 @@ export const emit: TaskType<EmitBody> = {
     const given = event && inner(event, '`event`', 'with', checker)
     return given && compileEvent(given, checker)
   },
-  async run(body, input, running) {
-    const event = eventOf(running.evaluate(body.event, input), running)
+  start(body, running) {
+    const event = eventOf(running.evaluate(body.event, running.input), running)
     const args = { topic: event['type'] ?? null, data: event['data'] ?? null }
-    await running.call(PUBLISH, args)
-    return { output: event }
+    return { own: event, begin: [{ key: 'publish', call: PUBLISH, arguments: args }] }
+  },
+  next(_body, event) {
+    return { done: event }
   },
   summary({ event }) {
     const literal = 'literal' in event && isObject(event.literal) ? fieldOf(event.literal, 'type') : undefined

@@ -3,9 +3,9 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { TaskNode, Template } from '../ir.ts'
+import type { Json, TaskNode, Template } from '../ir.ts'
 import { entryOf, type Located } from '../located.ts'
-import { outcomeOf, type TaskType } from './task.ts'
+import { doneAs, type Move, type Running, type TaskType } from './task.ts'
 
 interface ForBody {
   /** Names of variables. */
@@ -42,22 +42,36 @@ export const for_: TaskType<ForBody> = {
     if (collection === undefined || tasks === undefined) return undefined
     return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), tasks }
   },
-  async run(body, input, running) {
-    const items = running.evaluate(body.in, input)
+  lists({ tasks }) {
+    return { do: tasks }
+  },
+  start(body, running) {
+    const items = running.evaluate(body.in, running.input)
     if (!Array.isArray(items)) throw new FlowError(ERRORS.expression, '`for.in` must yield an array.')
-    let output = input
-    for (const [index, item] of items.entries()) {
-      const variables = { [body.each]: item, [body.at]: index }
-      if (body.while !== undefined && !running.test(body.while, output, variables)) break
-      const ending = await running.tasks(body.tasks, output, variables)
-      if (ending.ended) return outcomeOf(ending)
-      output = ending.output
-    }
-    return { output }
+    return iterate(body, { items, index: 0 }, running.input, running)
+  },
+  next(body, own, ended, running) {
+    if (ended.left === 'end') return doneAs(ended)
+    const { items, index } = own as unknown as Progress
+    return iterate(body, { items, index: index + 1 }, ended.output, running)
   },
   summary({ each, tasks }) {
     return `for each ${each} ${tasks.map(({ name }) => name).join(', ')}`
   },
+}
+
+/** The iteration that runs, and over what. */
+interface Progress {
+  readonly items: Json[]
+  readonly index: number
+}
+
+function iterate(body: ForBody, { items, index }: Progress, input: Json, running: Running): Move {
+  const variables = { [body.each]: items[index] ?? null, [body.at]: index }
+  const isOver = index >= items.length
+  if (isOver || (body.while !== undefined && !running.test(body.while, input, variables)))
+    return { done: input }
+  return { own: { items, index }, begin: [{ key: 'item', list: 'do', input, variables }] }
 }
 
 /** An expression, or the items themselves, which OWS wants to be mappings. */

@@ -2,7 +2,7 @@
 
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
-import type { Json, Template } from '../ir.ts'
+import type { Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import type { Running, TaskType } from './task.ts'
 
@@ -32,11 +32,11 @@ export const raise: TaskType<RaiseBody> = {
     const error = source && checker.map(source, '`error`')
     return error && compileError(error, checker)
   },
-  async run(body, input, running) {
-    const type = textOf(body.type, 'type', input, running) ?? ''
-    const title = textOf(body.title, 'title', input, running) ?? standardError(type)?.title ?? 'Error'
-    const detail = textOf(body.detail, 'detail', input, running) ?? ''
-    const instance = textOf(body.instance, 'instance', input, running)
+  start(body, running) {
+    const type = textOf(body.type, 'type', running) ?? ''
+    const title = textOf(body.title, 'title', running) ?? standardError(type)?.title ?? 'Error'
+    const detail = textOf(body.detail, 'detail', running) ?? ''
+    const instance = textOf(body.instance, 'instance', running)
     throw new FlowError({ type, status: body.status, title }, detail, instance)
   },
   summary({ type, status, title }) {
@@ -82,13 +82,8 @@ function fits(text: Template | undefined, pattern: RegExp): boolean {
 }
 
 /** @throws FlowError (expression) where the value is no text */
-function textOf(
-  template: Template | undefined,
-  name: string,
-  input: Json,
-  running: Running,
-): string | undefined {
-  const value = template && running.evaluate(template, input)
+function textOf(template: Template | undefined, name: string, running: Running): string | undefined {
+  const value = template && running.evaluate(template, running.input)
   if (value === undefined || typeof value === 'string') return value
   throw new FlowError(ERRORS.expression, `\`${name}\` of an error must be a string.`)
 }

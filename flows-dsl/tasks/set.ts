@@ -21,8 +21,8 @@ export const set: TaskType<SetBody> = {
     const value = map && checker.template(map, SCOPES.task)
     return value && { value }
   },
-  async run({ value }, input, { evaluate }) {
-    return { output: evaluate(value, input) }
+  start({ value }, { evaluate, input }) {
+    return { done: evaluate(value, input) }
   },
   summary({ value }) {
     const names = 'object' in value ? value.object.map(([key]) => key) : Object.keys(literalOf(value))

@@ -31,10 +31,13 @@ export const switch_: TaskType<SwitchBody> = {
     refuseTwins(list.items, compiling)
     return { cases }
   },
-  async run({ cases }, input, { test }) {
+  ways({ cases }) {
+    return cases.map(({ name }) => name)
+  },
+  start({ cases }, { test, input }) {
     const found = cases.find(({ when }) => when !== undefined && test(when, input))
     const taken = found ?? cases.find(({ when }) => when === undefined)
-    return taken === undefined ? { output: input } : { output: input, next: taken.next }
+    return taken === undefined ? { done: input } : { done: input, next: taken.next, took: taken.name }
   },
   summary({ cases }) {
     return `switch ${cases.map(({ name }) => name).join(', ')}`

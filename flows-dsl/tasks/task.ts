@@ -1,7 +1,7 @@
-/** Knows what a kind of task is, and what a task may ask of the world while it runs. */
+/** Knows what a kind of task is: how it is compiled, and what it does when it begins and when something has ended. */
 
 import type { Checker } from '../checker.ts'
-import type { ErrorObject } from '../errors.ts'
+import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import type { Located, LocatedMap } from '../located.ts'
@@ -17,36 +17,15 @@ export interface StepRef {
   readonly summary: string
 }
 
-/** What happened to a step. `at_ms` is the time of `Effects.nowMs`. */
+/** What happened to a step. `at_ms` is the time of the surroundings. */
 export interface StepEvent {
   readonly step: StepRef
-  readonly phase: 'started' | 'completed' | 'faulted' | 'skipped'
+  readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped'
   readonly at_ms: number
+  /** Which of its ways the task took, such as the name of a case. */
+  readonly took?: string
   readonly output?: Json
   readonly error?: ErrorObject
-}
-
-/** A function of the catalogue, or `http`, with arguments that hold no expressions any more. */
-export interface CallRequest {
-  readonly function: string
-  readonly arguments: JsonObject
-  readonly step: StepRef
-}
-
-/** The whole world of a flow. A FlowError that is thrown here faults the flow; all else passes through. */
-export interface Effects {
-  call(request: CallRequest): Promise<Json>
-  /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
-  sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
-  record(event: StepEvent): void
-  nowMs(): number
-  /** From 0 to below 1, the same at each replay. */
-  random(): number
-  /**
-   * Begins the work, which never rejects, before it answers. `cancel` makes every call and sleep that is pending
-   * or begun within it reject, and cancels the scopes within it.
-   */
-  scope(work: () => Promise<void>): { cancel(): void }
 }
 
 /** What a kind of task is given to compile with; faults go to `checker`. */
@@ -60,41 +39,83 @@ export interface Compiling {
   target(value: Located): string | undefined
 }
 
-/** How a list of tasks went; `ended` says that one of them ended the flow. */
-export interface Ending {
-  readonly output: Json
-  readonly ended: boolean
-}
-
 /** What a kind of task is given to run with. Expressions see the task's variables, and those given here. */
 export interface Running {
   readonly step: StepRef
+  /** What the task works on: its input, after `input.from`. */
+  readonly input: Json
   /** The run and the flow it is of. */
   readonly run: { readonly id: string; readonly document: FlowDocument }
-  evaluate(template: Template, dot: Json): Json
+  evaluate(template: Template, dot: Json, variables?: JsonObject): Json
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
+  /** The same value. @throws FlowError (expression) where many together have made it too large */
+  bounded(value: Json): Json
   nowMs(): number
   random(): number
-  call(name: string, args: JsonObject): Promise<Json>
-  /** `summary` says what the time is for, where that is not the task itself. */
-  sleep(durationMs: number, summary?: string): Promise<void>
-  tasks(nodes: readonly TaskNode[], input: Json, variables?: JsonObject): Promise<Ending>
-  /** Runs a list of tasks and gives it up after so long. @throws FlowError (timeout) */
-  tasksWithin(limitMs: number, nodes: readonly TaskNode[], input: Json): Promise<Ending>
-  /** Runs tasks at the same time. The output is that of the first to end, or the list of all. */
-  branches(nodes: readonly TaskNode[], input: Json, options: { compete: boolean }): Promise<Ending>
+  /** Notes that the task begins again. */
+  retried(): void
+  /** Goes through the events that came before anybody waited for them, the oldest first; what is taken is gone. */
+  early(take: (event: JsonObject) => boolean): void
 }
 
-/** What a task yields; `next` is a flow directive that goes before the task's own. */
-export interface Outcome {
+/**
+ * Something that a task begins and that ends by itself: tasks of its own, or an effect outside. `key` names it among
+ * all that the task has open. `apart` gives tasks a `$context` of their own.
+ */
+export type Child = { readonly key: string } & (
+  | {
+      readonly list: string
+      readonly input: Json
+      readonly variables?: JsonObject
+      readonly apart?: boolean
+    }
+  | { readonly task: readonly [list: string, index: number]; readonly input: Json; readonly apart?: boolean }
+  | { readonly call: string; readonly arguments: JsonObject }
+  | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
+  | { readonly await: string; readonly details: JsonObject }
+)
+
+/** A child that has ended well. */
+export interface Ended {
+  readonly key: string
   readonly output: Json
-  readonly next?: string
+  /** The directive by which it was left before its end. */
+  readonly left?: 'exit' | 'end'
+  /** Of a child apart: its `$context`, where it has exported one. */
+  readonly context?: Json
 }
 
-/** What a task yields that has run a list. */
-export function outcomeOf({ output, ended }: Ending): Outcome {
-  return ended ? { output, next: 'end' } : { output }
+/** A child that has faulted. */
+interface Failed {
+  readonly key: string
+  readonly error: FlowError
 }
+
+/** The task's own output. */
+export interface Done {
+  readonly done: Json
+  /** A flow directive that goes before the task's own. */
+  readonly next?: string
+  /** Replaces `$context`. */
+  readonly context?: Json
+  /** Which of its ways it took, for those who watch. */
+  readonly took?: string
+}
+
+/** The task waits. `own` is all that it remembers, and its own to change. */
+interface Waiting {
+  readonly own: Json
+  /** Begun in this order, each as far as it can go before the next. */
+  readonly begin?: readonly Child[]
+  /** Keys of children that are given up. */
+  readonly drop?: readonly string[]
+}
+
+/** What a task does next. A FlowError that it throws instead faults the task. */
+export type Move = Done | Waiting
+
+/** What the outside says to a task that waits for it. */
+export type Message = { readonly event: JsonObject } | { readonly decision: JsonObject }
 
 /**
  * A kind of task, whole. Methods are written as methods so that the list of all kinds can hold them without
@@ -105,7 +126,24 @@ export interface TaskType<Body = unknown> {
   /** Keys of its own, the one that names it first. */
   readonly keys: readonly [string, ...string[]]
   compile(task: LocatedMap, compiling: Compiling): Body | undefined
-  run(body: Body, input: Json, running: Running): Promise<Outcome>
   /** One line that says what it will do. */
   summary(body: Body): string
+  /** The ways it may take, by the names that `took` uses. */
+  ways?(body: Body): readonly string[]
+  /** The lists of tasks within it, by the names its children use. */
+  lists?(body: Body): Readonly<Record<string, readonly TaskNode[]>>
+  start(body: Body, running: Running): Move
+  /** A child has ended. */
+  next?(body: Body, own: Json, ended: Ended, running: Running): Move
+  /** A child has faulted; without this the task faults with it. */
+  failed?(body: Body, own: Json, failed: Failed, running: Running): Move
+  /** Whether `failed` would go on from this error of that child. Changes nothing. */
+  catches?(body: Body, own: Json, failed: Failed, running: Running): boolean
+  /** Hears what it may wait for: undefined where that is nothing to it, a text where it is refused. */
+  told?(body: Body, own: Json, message: Message, running: Running): Move | string | undefined
+}
+
+/** Ends a task as a list of its own has ended. */
+export function doneAs({ output, left }: Ended): Done {
+  return left === 'end' ? { done: output, next: 'end' } : { done: output }
 }

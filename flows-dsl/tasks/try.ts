@@ -1,12 +1,13 @@
 /** `try`: runs tasks, and knows what to do about their errors (OWS 1.0 "Try", "Catch"). */
 
 import type { Checker } from '../checker.ts'
-import { FinalError, FlowError, standardError } from '../errors.ts'
+import { durationText } from '../duration.ts'
+import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { Json, JsonObject, TaskNode } from '../ir.ts'
 import { fieldOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { type Compiling, type Ending, type Outcome, outcomeOf, type Running, type TaskType } from './task.ts'
+import { type Compiling, doneAs, type Move, type Running, type TaskType } from './task.ts'
 import {
   type Conditions,
   compileConditions,
@@ -47,27 +48,32 @@ export const try_: TaskType<TryBody> = {
     const handler = map && compileCatch(map, compiling)
     return tasks && handler && { tasks, catch: handler }
   },
-  async run(body, input, running) {
-    const { retry, errors, as } = body.catch
-    const startedMs = running.nowMs()
-    for (let number = 1; ; number++) {
-      try {
-        return outcomeOf(await attempt(body, input, running))
-      } catch (thrown) {
-        if (!(thrown instanceof FlowError) || thrown instanceof FinalError) throw thrown
-        const variables = { [as]: thrown.toObject() }
-        const test = (condition: Expression) => running.test(condition, input, variables)
-        if (!isLike(thrown, errors) || !hold(body.catch, test)) throw thrown
-        const retried = retry !== undefined && hold(retry, test) ? retry : undefined
-        const spentMs = running.nowMs() - startedMs
-        const delayMs = retried && delayBefore(retried, { number, spentMs, random: running.random })
-        if (retried === undefined || delayMs === undefined) {
-          if (retry !== undefined && body.catch.tasks === undefined) throw thrown
-          return handle(body.catch, input, running, variables)
-        }
-        if (delayMs > 0) await running.sleep(delayMs, retryText(retried, number, delayMs))
-      }
+  lists({ tasks, catch: handler }) {
+    return { try: tasks, ...(handler.tasks !== undefined && { catch: handler.tasks }) }
+  },
+  ways() {
+    return ['passed', 'caught']
+  },
+  start(body, running) {
+    return attempt(body, { number: 1, startedMs: running.nowMs() }, running)
+  },
+  next(body, own, ended, running) {
+    const progress = own as unknown as Progress
+    if (ended.key === 'delay') {
+      running.retried()
+      return attempt(body, { ...progress, number: progress.number + 1 }, running)
     }
+    if (ended.key === 'limit') return caught(body, progress, tookTooLong(body, running), running)
+    const { next } = body.catch
+    if (ended.key === 'try') return { ...doneAs(ended), took: 'passed' }
+    return { ...(next !== undefined && { next }), ...doneAs(ended), took: 'caught' }
+  },
+  failed(body, own, { key, error }, running) {
+    if (key !== 'try') throw error
+    return caught(body, own as unknown as Progress, error, running)
+  },
+  catches(body, _own, { key, error }, running) {
+    return key === 'try' && isCaught(body, error, running) !== undefined
   },
   summary({ tasks, catch: { retry, tasks: then } }) {
     const names = (nodes: readonly TaskNode[]) => nodes.map(({ name }) => name).join(', ')
@@ -126,10 +132,51 @@ function compileText(value: Located, key: string, checker: Checker): string | un
   return checker.fault('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
 }
 
-function attempt({ tasks, catch: { retry } }: TryBody, input: Json, running: Running): Promise<Ending> {
-  return retry?.attemptMs === undefined
-    ? running.tasks(tasks, input)
-    : running.tasksWithin(retry.attemptMs, tasks, input)
+/** How often it was tried, and since when. */
+interface Progress {
+  readonly number: number
+  readonly startedMs: number
+}
+
+function attempt(body: TryBody, { number, startedMs }: Progress, { input }: Running): Move {
+  const limitMs = body.catch.retry?.attemptMs
+  const limit =
+    limitMs === undefined
+      ? []
+      : [{ key: 'limit', sleepMs: limitMs, limits: true, summary: `at most ${durationText(limitMs)}` }]
+  return { own: { number, startedMs }, begin: [{ key: 'try', list: 'try', input }, ...limit] }
+}
+
+function tookTooLong(body: TryBody, { step }: Running): FlowError {
+  const limit = durationText(body.catch.retry?.attemptMs ?? 0)
+  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
+}
+
+/** The variables and the retry, if there is to be one, for an error that is caught. */
+function isCaught(body: TryBody, error: FlowError, running: Running) {
+  const { retry, errors, as } = body.catch
+  const variables = { [as]: error.toObject() }
+  const test = (condition: Expression) => running.test(condition, running.input, variables)
+  if (!isLike(error, errors) || !hold(body.catch, test)) return undefined
+  return { variables, retry: retry !== undefined && hold(retry, test) ? retry : undefined }
+}
+
+function caught(body: TryBody, { number, startedMs }: Progress, error: FlowError, running: Running): Move {
+  const found = isCaught(body, error, running)
+  if (found === undefined) throw error
+  const spentMs = running.nowMs() - startedMs
+  const delayMs = found.retry && delayBefore(found.retry, { number, spentMs, random: running.random })
+  if (found.retry === undefined || delayMs === undefined) {
+    if (body.catch.retry !== undefined && body.catch.tasks === undefined) throw error
+    return handle(body, running.input, found.variables)
+  }
+  const drop = ['try', 'limit']
+  if (delayMs === 0) {
+    running.retried()
+    return { drop, ...attempt(body, { number: number + 1, startedMs }, running) }
+  }
+  const summary = retryText(found.retry, number, delayMs)
+  return { own: { number, startedMs }, drop, begin: [{ key: 'delay', sleepMs: delayMs, summary }] }
 }
 
 /** A standard type is the same by all of its URIs. */
@@ -146,14 +193,7 @@ function hold({ when, exceptWhen }: Conditions, test: (condition: Expression) =>
   return (when === undefined || test(when)) && (exceptWhen === undefined || !test(exceptWhen))
 }
 
-async function handle(
-  { tasks, next }: Catch,
-  input: Json,
-  running: Running,
-  variables: JsonObject,
-): Promise<Outcome> {
-  const ending = tasks && (await running.tasks(tasks, input, variables))
-  if (ending?.ended) return outcomeOf(ending)
-  const output = ending === undefined ? input : ending.output
-  return next === undefined ? { output } : { output, next }
+function handle({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Move {
+  if (tasks === undefined) return { done: input, took: 'caught', ...(next !== undefined && { next }) }
+  return { own: null, drop: ['limit'], begin: [{ key: 'catch', list: 'catch', input, variables }] }
 }

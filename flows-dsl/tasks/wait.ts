@@ -16,9 +16,11 @@ export const wait: TaskType<WaitBody> = {
     const durationMs = given && durationIn(given, 'A wait', 1, checker)
     return durationMs === undefined ? undefined : { durationMs }
   },
-  async run({ durationMs }, input, running) {
-    await running.sleep(durationMs)
-    return { output: input }
+  start({ durationMs }) {
+    return { own: null, begin: [{ key: 'wait', sleepMs: durationMs }] }
+  },
+  next(_body, _own, _ended, { input }) {
+    return { done: input }
   },
   summary({ durationMs }) {
     return `wait ${durationText(durationMs)}`

@@ -1,6 +1,12 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import {
+  ActivityFailure,
+  type ActivityOptions,
+  ApplicationFailure,
+  CancelledFailure,
+  TimeoutFailure,
+} from '@temporalio/common'
 import {
   CancellationScope,
   isCancellation,
@@ -13,8 +19,8 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { runFlow } from '../../flows-dsl/run.ts'
-import type { CallRequest, Effects, StepRef } from '../../flows-dsl/tasks/task.ts'
+import { type CallRequest, type Effects, runFlow } from '../../flows-dsl/run.ts'
+import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Hold } from './hold.ts'
@@ -52,6 +58,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       await recorder.end('completed', { output: result.output })
       return result.output
     }
+    if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
     const { error } = result
     await recorder.end('faulted', { error: error as unknown as Json })
     throw ApplicationFailure.nonRetryable(`${error.title}: ${error.detail}`, error.type, error)
@@ -105,11 +112,12 @@ function effects(recorder: Recorder, hold: Hold): Effects {
       }
     },
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
-    scope: (work) => {
-      const scope = new CancellationScope()
+    scope: (work, { isShielded } = { isShielded: false }) => {
+      const scope = new CancellationScope({ cancellable: !isShielded })
       void scope.run(work)
       return { cancel: () => scope.cancel() }
     },
+    isCancellation,
   }
 }
 

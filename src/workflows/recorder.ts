@@ -4,7 +4,14 @@ import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
 import type { RunUpdate, StepUpdate } from '../core/work.ts'
 
-const STATUS = { started: 'running', completed: 'completed', faulted: 'faulted', skipped: 'skipped' } as const
+const STATUS = {
+  started: 'running',
+  retried: 'running',
+  held: 'running',
+  completed: 'completed',
+  faulted: 'faulted',
+  skipped: 'skipped',
+} as const
 
 export class Recorder {
   readonly #executionId: string
@@ -34,7 +41,7 @@ export class Recorder {
       status: 'running',
       started_at: at,
     }
-    const ended = event.phase !== 'started'
+    const ended = STATUS[event.phase] !== 'running'
     const step: StepUpdate = {
       ...begun,
       status: STATUS[event.phase],

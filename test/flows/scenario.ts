@@ -7,8 +7,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Catalogue, compile } from '../../flows-dsl/compile.ts'
 import { type ErrorKind, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json, JsonObject } from '../../flows-dsl/ir.ts'
-import { type RunResult, runFlow } from '../../flows-dsl/run.ts'
-import type { CallRequest, Effects, StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
+import { type CallRequest, type Effects, type RunResult, runFlow } from '../../flows-dsl/run.ts'
+import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 
 export const CATALOGUE: Catalogue = {
   'collection.create': { description: 'Create a document', required: ['name', 'document'], optional: [] },

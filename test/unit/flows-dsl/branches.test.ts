@@ -3,8 +3,8 @@
 
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { runFlow } from '../../../flows-dsl/run.ts'
-import type { CallRequest, StepRef } from '../../../flows-dsl/tasks/task.ts'
+import { type CallRequest, runFlow } from '../../../flows-dsl/run.ts'
+import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { Cancelled, type Case, compiled, INFO, trace, World } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"

@@ -126,7 +126,7 @@ function outcomeOf(list: readonly Program[]): object {
 }
 
 test('programs without effects do as the model does', async () => {
-  const seen = { completed: 0, faulted: 0 }
+  const seen = { completed: 0, faulted: 0, cancelled: 0 }
   await fc.assert(
     fc.asyncProperty(fc.array(program, { minLength: 1, maxLength: 4 }), async (list) => {
       const { result } = await trace(flowOf(named(list)), { input: { log: [] }, stepsMax: 100_000 })

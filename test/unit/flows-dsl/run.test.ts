@@ -6,8 +6,8 @@
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
 import { clip, utf8Length } from '../../../flows-dsl/json.ts'
-import { runFlow } from '../../../flows-dsl/run.ts'
-import type { Effects, StepEvent } from '../../../flows-dsl/tasks/task.ts'
+import { type Effects, runFlow } from '../../../flows-dsl/run.ts'
+import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
 import { compiled, START_MS, trace } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"

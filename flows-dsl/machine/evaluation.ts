@@ -1,0 +1,71 @@
+/** Knows what expressions see, and what evaluating them may cost between two effects. */
+
+import { describeFlow, timeOf } from '../descriptors.ts'
+import { type Budget, measure, newBudget, STEPS_MAX } from '../expression/budget.ts'
+import { evaluate, isTrue } from '../expression/evaluate.ts'
+import type { Expression } from '../expression/expression.ts'
+import type { FlowIR, Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import { fill } from '../template.ts'
+import type { Frames } from './frames.ts'
+import type { Frame, RunState, TaskFrame } from './state.ts'
+
+export class Evaluation {
+  readonly #constants: JsonObject
+  readonly #frames: Frames
+  readonly #budget: Budget = newBudget()
+  #spent = 0
+
+  constructor(ir: FlowIR, state: RunState, frames: Frames) {
+    this.#frames = frames
+    this.#constants = {
+      workflow: describeFlow(ir, state.input, state.info),
+      runtime: { name: 'tenon', version: '1', metadata: {} },
+    }
+  }
+
+  /** The thread is given back while effects are awaited, so evaluation may cost as much again. */
+  refill(): void {
+    this.#spent += STEPS_MAX - this.#budget.steps
+    this.#budget.steps = STEPS_MAX
+  }
+
+  /** Steps of evaluation in all turns. */
+  get spent(): number {
+    return this.#spent + STEPS_MAX - this.#budget.steps
+  }
+
+  /** What the flow's own filters see. */
+  ofFlow(context: Json): JsonObject {
+    return { ...this.#constants, context }
+  }
+
+  /** What a frame sees; `more` comes before all else. */
+  of(frame: Frame, more: JsonObject = {}): JsonObject {
+    const { context } = this.#frames.memoryOf(frame)
+    return { ...this.#constants, ...this.#frames.variablesOf(frame), context, ...more }
+  }
+
+  /** `$task` (OWS 1.0 "Task Descriptor"). */
+  about({ name, pointer }: TaskNode, { startedMs, raw, input }: TaskFrame): JsonObject {
+    return { name, reference: pointer, startedAt: timeOf(startedMs), input: input ?? raw }
+  }
+
+  /** What the template yields; the data as it is where there is none. @throws FlowError (expression) */
+  filter(template: Template | undefined, dot: Json, variables: JsonObject): Json {
+    if (template === undefined) return dot
+    const value = fill(template, (expression) => evaluate(expression, dot, variables, this.#budget))
+    measure(value, this.#budget)
+    return value
+  }
+
+  /** @throws FlowError (expression) */
+  test(condition: Expression, dot: Json, variables: JsonObject): boolean {
+    return isTrue(evaluate(condition, dot, variables, this.#budget))
+  }
+
+  /** Refuses what many together have made too large. @throws FlowError (expression) */
+  bounded(value: Json): Json {
+    measure(value, this.#budget)
+    return value
+  }
+}

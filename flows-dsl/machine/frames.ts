@@ -1,0 +1,94 @@
+/** Knows what of a run is open: a tree of lists, tasks and effects, kept as a table so that it is plain JSON. */
+
+import type { Json, JsonObject } from '../ir.ts'
+import type { EffectFrame, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
+
+/** A frame that is to be added: the table gives it its number and no children. */
+type New<F extends Frame> = Omit<F, 'id' | 'children'>
+
+export class Frames {
+  readonly #state: RunState
+
+  constructor(state: RunState) {
+    this.#state = state
+  }
+
+  add<F extends ListFrame | TaskFrame | EffectFrame>(frame: New<F>): F {
+    const id = this.#state.nextId++
+    const added = { ...frame, id, children: [] } as unknown as F
+    this.#state.frames[id] = added
+    this.get(frame.parent)?.children.push(id)
+    return added
+  }
+
+  get(id: number): Frame | undefined {
+    return this.#state.frames[id]
+  }
+
+  isOpen({ id }: Frame): boolean {
+    return this.#state.frames[id] !== undefined
+  }
+
+  /** The task that a child of a list, or a child of a task, belongs to; undefined at the top. */
+  taskAbove(frame: Frame): TaskFrame | undefined {
+    const above = this.get(frame.parent)
+    return above === undefined || above.is === 'task' ? above : this.taskAbove(above)
+  }
+
+  child({ children }: Frame, key: string): Frame | undefined {
+    for (const id of children) {
+      const child = this.get(id)
+      if (child?.key === key) return child
+    }
+    return undefined
+  }
+
+  /** Closes a frame with all that is open below it. @returns the effects among them, in the order they began */
+  close(frame: Frame): EffectFrame[] {
+    const siblings = this.get(frame.parent)?.children
+    const place = siblings?.indexOf(frame.id) ?? -1
+    if (place >= 0) siblings?.splice(place, 1)
+    return this.#forget(frame)
+  }
+
+  #forget(frame: Frame): EffectFrame[] {
+    delete this.#state.frames[frame.id]
+    const below = frame.children.flatMap((id) => {
+      const child = this.get(id)
+      return child === undefined ? [] : this.#forget(child)
+    })
+    return frame.is === 'effect' ? [frame] : below
+  }
+
+  /** Where `$context` is that a frame sees. */
+  memoryOf(frame: Frame): Memory {
+    for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
+      if (at.memory !== undefined) return at.memory
+    }
+    return { context: {}, isExported: false }
+  }
+
+  /** Variables that the tasks around a frame have made, the inner before the outer. */
+  variablesOf(frame: Frame): JsonObject {
+    const variables: Record<string, Json>[] = []
+    for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
+      if (at.is === 'list' && at.variables !== undefined) variables.unshift(at.variables)
+    }
+    return Object.assign({}, ...variables)
+  }
+
+  /** In the order in which they were entered. */
+  tasks(): TaskFrame[] {
+    return Object.values(this.#state.frames).filter((frame) => frame.is === 'task')
+  }
+
+  /** The one entry into a task that is open, by `pointer#iteration`. */
+  entry(step: string): TaskFrame | undefined {
+    return this.tasks().find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
+  }
+
+  /** What nobody in the flow waits for. */
+  tops(): Frame[] {
+    return Object.values(this.#state.frames).filter(({ parent }) => parent === 0)
+  }
+}

@@ -1,0 +1,35 @@
+/** Knows when a task that has faulted waits for somebody to decide, instead of ending the run (`onFault: hold`). */
+
+import { FinalError, type FlowError } from '../errors.ts'
+import type { Json } from '../ir.ts'
+import type { Desk } from './desk.ts'
+import { typeOf } from './nodes.ts'
+import { runningOf } from './running.ts'
+import type { Frame, TaskFrame } from './state.ts'
+
+/** What somebody decides about a task that is held: that it is tried again, goes on with this output, or faults. */
+export type Release = { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+
+/** The nearest `onFault` says so, and nothing around the task would catch the error. */
+export function isHeld(desk: Desk, task: TaskFrame, error: FlowError): boolean {
+  if (error instanceof FinalError || desk.state.undoing !== undefined) return false
+  let policy = desk.nodes.at(task.pointer).onFault
+  let below: Frame = task
+  for (let at = desk.frames.get(below.parent); at !== undefined; at = desk.frames.get(below.parent)) {
+    if (at.is === 'task') {
+      const node = desk.nodes.at(at.pointer)
+      policy ??= node.onFault
+      const failed = { key: below.key, error }
+      if (typeOf(node).catches?.(node.body, at.own, failed, runningOf(desk, node, at))) return false
+    }
+    below = at
+  }
+  return (policy ?? desk.ir.onFault) === 'hold'
+}
+
+/** It keeps its place and its input; what it had begun is given up already. */
+export function hold(desk: Desk, task: TaskFrame, error: FlowError): void {
+  task.held = error.toObject()
+  delete task.extension
+  desk.record(task, { phase: 'held', error: task.held })
+}

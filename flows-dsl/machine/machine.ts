@@ -1,0 +1,203 @@
+/**
+ * Knows how a compiled flow runs: what happens in a state leads to another state and to commands. Nothing is awaited,
+ * so a run can stop between any two happenings, be kept as JSON, and go on elsewhere.
+ */
+
+import type { RunInfo } from '../descriptors.ts'
+import { durationText } from '../duration.ts'
+import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
+import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import type { Ended } from '../tasks/task.ts'
+import { Desk } from './desk.ts'
+import type { Release } from './hold.ts'
+import type { RunResult, RunState } from './state.ts'
+import type { Command, Happening, Surroundings } from './surroundings.ts'
+import { Tasks } from './tasks.ts'
+import { Undoing } from './undoing.ts'
+
+/** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
+const SEMANTICS: readonly number[] = [1]
+
+/** Events that nobody has taken yet, and those that are known again when they come twice; the oldest go first. */
+const EVENTS_MAX = 1_000
+const HEARD_MAX = 2_000
+
+/** The state of a run that has not begun. */
+export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
+  const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
+  return { snapshot: 1, semantics, info, input, ...nothing }
+}
+
+/** One run of one flow. The state it is given is its own from then on, and changes in place. */
+export class Machine {
+  readonly #desk: Desk
+  readonly #tasks: Tasks
+  readonly #undoing: Undoing
+
+  /** @throws FlowError (configuration) where the state is of a run by other rules */
+  constructor(ir: FlowIR, state: RunState, surroundings: Surroundings) {
+    if (!SEMANTICS.includes(state.semantics)) {
+      throw new FlowError(ERRORS.configuration, `Runs of semantics ${state.semantics} are not run here.`)
+    }
+    this.#desk = new Desk(ir, state, surroundings)
+    this.#tasks = new Tasks(this.#desk, {
+      ended: (ended) => this.#ended(ended),
+      failed: (key, error) => this.#failed(key, error),
+      completed: (undo) => this.#undoing.note(undo),
+    })
+    this.#undoing = new Undoing(this.#desk, this.#tasks.lists, (result) => this.#end(result))
+  }
+
+  /** Plain JSON; of this moment, if it is copied. */
+  get state(): RunState {
+    return this.#desk.state
+  }
+
+  get result(): RunResult | undefined {
+    return this.state.result
+  }
+
+  /** Steps that expressions have taken so far. */
+  get spent(): number {
+    return this.#desk.evaluation.spent
+  }
+
+  /** Begins the run. @returns what is to be done */
+  begin(): Command[] {
+    const { evaluation, ir } = this.#desk
+    return this.#desk.turn(() => {
+      const memory = { context: {}, isExported: false }
+      this.#desk.soon(() => this.#limit())
+      this.#placed('/input/from', () => {
+        const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.ofFlow({}))
+        const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
+        this.#desk.soon(() => this.#tasks.lists.open(list))
+      })
+    })
+  }
+
+  /** An effect has ended. What nobody waits for any more changes nothing. @returns what is to be done */
+  happened(happening: Happening): Command[] {
+    return this.#desk.turn(() => {
+      const frame = this.#desk.frames.get(happening.id)
+      if (frame?.is !== 'effect') return
+      this.#desk.frames.close(frame)
+      if ('error' in happening) this.#tasks.failed(frame, happening.error)
+      else this.#tasks.ended(frame, { output: happening.output })
+    })
+  }
+
+  /** Gives the run up; what was completed and can be undone is undone first. @returns what is to be done */
+  cancel(): Command[] {
+    return this.#desk.turn(() => {
+      if (this.result !== undefined || this.state.undoing !== undefined) return
+      this.#desk.dropAll()
+      this.#undoing.begin({ cancelled: true })
+    })
+  }
+
+  /**
+   * A CloudEvent has come. Every task that waits for such takes it; what none takes is kept for those that begin to wait
+   * later. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
+   */
+  event(event: JsonObject): Command[] {
+    return this.#desk.turn(() => {
+      const { heard, events } = this.state
+      const name = JSON.stringify([event['source'] ?? null, event['id'] ?? null])
+      if (heard.includes(name)) return
+      heard.push(name)
+      if (heard.length > HEARD_MAX) heard.shift()
+      const isTaken = this.#desk.frames.tasks().filter((task) => this.#tasks.told(task, { event }) === true)
+      if (isTaken.length === 0) events.push(event)
+      if (events.length > EVENTS_MAX) events.shift()
+    })
+  }
+
+  /**
+   * Somebody has decided something for a step that waits for it, by `pointer#iteration`.
+   * @returns what is to be done, and why the decision is refused, if it is
+   */
+  decide(step: string, decision: JsonObject): { readonly commands: Command[]; readonly refused?: string } {
+    const answers: (boolean | string)[] = []
+    const commands = this.#desk.turn(() => {
+      const task = this.#desk.frames.entry(step)
+      if (task !== undefined) answers.push(this.#tasks.told(task, { decision }))
+    })
+    const [answer = false] = answers
+    if (answer === true) return { commands }
+    return { commands, refused: answer === false ? 'Nothing waits for a decision there.' : answer }
+  }
+
+  /** The steps that wait for somebody to decide about their errors, by `pointer#iteration`. */
+  held(): Record<string, ErrorObject> {
+    const held = this.#desk.frames.tasks().filter((task) => task.held !== undefined)
+    return Object.fromEntries(
+      held.map(({ pointer, iteration, held: error }) => [`${pointer}#${iteration}`, error as ErrorObject]),
+    )
+  }
+
+  /** Goes on with a step that is held; one that is not changes nothing. @returns what is to be done */
+  release(step: string, decision: Release): Command[] {
+    return this.#desk.turn(() => {
+      const task = this.#desk.frames.entry(step)
+      if (task !== undefined) this.#tasks.release(task, decision)
+    })
+  }
+
+  /** The effects that are open: what a run that goes on elsewhere has to begin again. */
+  pending(): Command[] {
+    const open = Object.values(this.state.frames).filter((frame) => frame.is === 'effect')
+    return open.map((frame) => this.#desk.beginning(frame))
+  }
+
+  /** A flow's own limit cannot be caught, nor put off. */
+  #limit(): void {
+    const { timeoutMs } = this.#desk.ir
+    if (timeoutMs === undefined || this.result !== undefined || this.state.undoing !== undefined) return
+    const untilMs = this.#desk.surroundings.nowMs() + timeoutMs
+    const summary = `at most ${durationText(timeoutMs)}`
+    this.#desk.ask({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
+  }
+
+  #ended(ended: Ended): void {
+    if (ended.key === 'flow') this.#completed(ended)
+    else if (ended.key === 'timeout') this.#failed('flow', tookTooLong(this.#desk.ir))
+    else this.#undoing.next(ended.key)
+  }
+
+  #failed(key: string, error: FlowError): void {
+    if (key !== 'flow') {
+      this.#undoing.failed(error)
+      return
+    }
+    this.#desk.dropAll()
+    this.#undoing.begin({ error: error.toObject() })
+  }
+
+  #completed({ output, context = {} }: Ended): void {
+    const { evaluation, ir } = this.#desk
+    this.#placed('/output/as', () => {
+      const result = evaluation.filter(ir.output?.as, output, evaluation.ofFlow(context))
+      this.#end({ status: 'completed', output: result })
+    })
+  }
+
+  /** Does something of the flow's own; an error there has the place. */
+  #placed(instance: string, work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      if (!(error instanceof FlowError)) throw error
+      this.#failed('flow', error.at(instance))
+    }
+  }
+
+  #end(result: RunResult): void {
+    this.#desk.dropAll()
+    this.state.result = result
+  }
+}
+
+function tookTooLong({ timeoutMs = 0 }: FlowIR): FinalError {
+  return new FinalError(ERRORS.timeout, `The flow took longer than ${durationText(timeoutMs)}.`, '/timeout')
+}

@@ -1,0 +1,64 @@
+/** Knows where each task of a compiled flow is, and which lists of tasks stand within it. */
+
+import { ERRORS, FlowError } from '../errors.ts'
+import type { FlowIR, TaskNode } from '../ir.ts'
+import { taskType } from '../tasks/index.ts'
+import type { TaskType } from '../tasks/task.ts'
+
+type Lists = Readonly<Record<string, readonly TaskNode[]>>
+
+/** A compiled flow holds no kinds that are not there, unless an older worker is given a newer flow. */
+export function typeOf({ kind, pointer }: TaskNode): TaskType {
+  const type = taskType(kind)
+  if (type !== undefined) return type
+  throw new FlowError(ERRORS.configuration, `There is no kind of task \`${kind}\` here.`, pointer)
+}
+
+/** Every list of tasks within one: those of its kind, of its extensions, and what undoes it. */
+function listsOf(node: TaskNode): Lists {
+  const lists: Record<string, readonly TaskNode[]> = { ...taskType(node.kind)?.lists?.(node.body) }
+  for (const [index, { before, after }] of (node.extensions ?? []).entries()) {
+    if (before !== undefined) lists[`before ${index}`] = before
+    if (after !== undefined) lists[`after ${index}`] = after
+  }
+  if (node.compensate !== undefined) lists['compensate'] = node.compensate
+  return lists
+}
+
+/** All tasks of a flow by their pointers. A task of an extension stands in each task that it extends. */
+export class Nodes {
+  readonly #nodes = new Map<string, TaskNode>()
+  readonly #lists = new Map<string, Lists>()
+
+  constructor({ do: tasks }: FlowIR) {
+    this.#lists.set('', { do: tasks })
+    this.#add(tasks)
+  }
+
+  /** @throws FlowError (configuration) where a snapshot names a task that the flow has not */
+  at(pointer: string): TaskNode {
+    const node = this.#nodes.get(pointer)
+    if (node === undefined) throw new FlowError(ERRORS.configuration, 'There is no such task here.', pointer)
+    return node
+  }
+
+  /** In the order in which they stand. */
+  all(): TaskNode[] {
+    return [...this.#nodes.values()]
+  }
+
+  /** @param of pointer of the task whose list it is; empty for the flow */
+  list(of: string, name: string): readonly TaskNode[] {
+    return this.#lists.get(of)?.[name] ?? []
+  }
+
+  #add(tasks: readonly TaskNode[]): void {
+    for (const node of tasks) {
+      if (this.#nodes.has(node.pointer)) continue
+      const lists = listsOf(node)
+      this.#nodes.set(node.pointer, node)
+      this.#lists.set(node.pointer, lists)
+      for (const list of Object.values(lists)) this.#add(list)
+    }
+  }
+}

@@ -1,0 +1,25 @@
+/** Knows what a kind of task is given to run with. */
+
+import type { JsonObject, TaskNode } from '../ir.ts'
+import type { Running } from '../tasks/task.ts'
+import type { Desk } from './desk.ts'
+import type { TaskFrame } from './state.ts'
+
+export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running {
+  const { state, ir, evaluation, surroundings } = desk
+  const { input = null } = task
+  const variables = (more: JsonObject = {}) =>
+    evaluation.of(task, { input, task: evaluation.about(node, task), ...more })
+  return {
+    step: desk.step(task),
+    input,
+    run: { id: state.info.id, document: ir.document },
+    evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
+    test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
+    bounded: (value) => evaluation.bounded(value),
+    nowMs: () => surroundings.nowMs(),
+    random: () => surroundings.random(),
+    retried: () => desk.record(task, { phase: 'retried' }),
+    early: (take) => desk.takeEvents(take),
+  }
+}

@@ -1,0 +1,117 @@
+/** Knows the whole state of a run: plain JSON, to be kept, moved and gone on with by any later interpreter. */
+
+import type { RunInfo } from '../descriptors.ts'
+import type { ErrorObject } from '../errors.ts'
+import type { Json, JsonObject } from '../ir.ts'
+import type { Done } from '../tasks/task.ts'
+
+/** What a line of tasks sees as `$context`. */
+export interface Memory {
+  context: Json
+  /** Whether `context` was replaced since the line began. */
+  isExported: boolean
+}
+
+interface Common {
+  readonly id: number
+  /** The frame that waits for this one; 0 for what nobody in the flow waits for. */
+  readonly parent: number
+  readonly key: string
+  /** In the order in which they began. */
+  readonly children: number[]
+  /** Where a `$context` of its own begins. */
+  memory?: Memory
+}
+
+/** A list of tasks under way: which, how far, with which data. */
+export interface ListFrame extends Common {
+  readonly is: 'list'
+  /** Pointer of the task whose list it is, empty for that of the flow; and which of its lists. */
+  readonly of: string
+  readonly list: string
+  readonly variables?: JsonObject
+  index: number
+  data: Json
+}
+
+/** A task under way. */
+export interface TaskFrame extends Common {
+  readonly is: 'task'
+  readonly pointer: string
+  readonly raw: Json
+  readonly iteration: number
+  readonly startedMs: number
+  /** After `input.from`; nothing before. */
+  input?: Json
+  /** What the kind remembers. */
+  own: Json
+  /** The extension whose tasks run, counted from the outermost. */
+  extension?: number
+  /** What the kind has yielded, while extensions run after it. */
+  done?: Done
+  /** What it faulted with, where it is held until somebody decides. */
+  held?: ErrorObject
+}
+
+/** An effect that has not ended. */
+export interface EffectFrame extends Common {
+  readonly is: 'effect'
+  readonly effect: Effect
+}
+
+export type Frame = ListFrame | TaskFrame | EffectFrame
+
+/** What the outside is asked to do. */
+export type Effect =
+  | { readonly do: 'call'; readonly function: string; readonly arguments: JsonObject }
+  | { readonly do: 'sleep'; readonly untilMs: number; readonly limits: boolean; readonly summary?: string }
+  | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }
+
+/** A completed task that is to be undone if the flow comes to nothing. */
+export interface Undo {
+  readonly pointer: string
+  /** Of its entry. */
+  readonly iteration: number
+  /** `{input, output}`: what it worked on and what came of it. */
+  readonly data: JsonObject
+  readonly variables: JsonObject
+  readonly context: Json
+}
+
+/** What was undone, by `pointer#iteration`, and what could not be. */
+interface Compensation {
+  readonly undone: string[]
+  readonly failures: { readonly step: string; readonly error: ErrorObject }[]
+}
+
+export type RunResult =
+  | { readonly status: 'completed'; readonly output: Json }
+  | { readonly status: 'faulted'; readonly error: ErrorObject; readonly compensation?: Compensation }
+  | { readonly status: 'cancelled'; readonly compensation?: Compensation }
+
+export interface RunState {
+  /** Of this format. */
+  readonly snapshot: 1
+  /** Of the interpreter's rules; never changes within a run. */
+  readonly semantics: number
+  readonly info: RunInfo
+  readonly input: Json
+  /** All that is open, by id. */
+  readonly frames: Record<string, Frame>
+  nextId: number
+  /** Tasks entered so far, and how often each. */
+  steps: number
+  readonly entered: Record<string, number>
+  /** Events that nobody has taken yet, the oldest first. */
+  readonly events: JsonObject[]
+  /** `source` and `id` of events that were heard lately. */
+  readonly heard: string[]
+  readonly undos: Undo[]
+  /** What is being undone, and for what. */
+  undoing?: Compensation & {
+    readonly because: { readonly error: ErrorObject } | { readonly cancelled: true }
+    /** Of the last of `undos`. */
+    attempt: number
+  }
+  result?: RunResult
+}

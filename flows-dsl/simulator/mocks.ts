@@ -1,0 +1,66 @@
+/** Knows what the world of a simulation answers, and refuses to guess. */
+
+import { durationMsOf } from '../duration.ts'
+import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
+import type { Json, JsonObject } from '../ir.ts'
+import { isObject } from '../json.ts'
+import type { StepRef } from '../tasks/task.ts'
+import { type Answer, type Mocks, SimulationInvalid } from './simulation.ts'
+
+/** An answer, and when it comes. */
+export interface Answered {
+  readonly afterMs: number
+  readonly how: { readonly output: Json } | { readonly error: FlowError }
+}
+
+export class Answers {
+  readonly #mocks: Mocks
+  readonly #used = new Map<string, number>()
+
+  constructor(mocks: Mocks) {
+    this.#mocks = mocks
+  }
+
+  /** The answer to what a step asks; undefined where there is none, or no more. */
+  next({ pointer, name }: StepRef, asked: string): Answered | undefined {
+    const key = [pointer, name, asked].find((one) => Object.hasOwn(this.#mocks, one))
+    const given = key === undefined ? undefined : this.#mocks[key]
+    if (key === undefined || given === undefined) return undefined
+    const at = `/mocks/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    if (!Array.isArray(given)) return answered(given as Answer, at)
+    const index = this.#used.get(key) ?? 0
+    this.#used.set(key, index + 1)
+    return index < given.length ? answered(given[index] as Answer, `${at}/${index}`) : undefined
+  }
+}
+
+function answered(answer: Answer, at: string): Answered {
+  if (!isObject(answer as Json)) throw new SimulationInvalid(at, 'An answer is {output} or {error}.')
+  const afterMs = answer.after === undefined ? 0 : afterOf(answer.after, `${at}/after`)
+  if ('error' in answer) return { afterMs, how: { error: errorOf(answer.error, `${at}/error`) } }
+  if ('output' in answer) return { afterMs, how: { output: answer.output } }
+  throw new SimulationInvalid(at, 'An answer is {output} or {error}.')
+}
+
+/** A duration as the language writes one. @throws SimulationInvalid */
+export function afterOf(duration: Json, at: string): number {
+  const durationMs = durationMsOf(duration)
+  if (durationMs !== undefined) return durationMs
+  throw new SimulationInvalid(at, 'Not a duration; write PT5S, or {seconds: 5}.')
+}
+
+/** A standard error by its name (`{type: timeout}`), or one of its own; what is not given is of the type. */
+function errorOf(given: JsonObject, at: string): FlowError {
+  if (!isObject(given)) throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?}.')
+  const { type, status, title, detail = '' } = given
+  if (typeof type !== 'string') throw new SimulationInvalid(`${at}/type`, 'An error needs a type.')
+  const known: ErrorKind = Object.hasOwn(ERRORS, type)
+    ? ERRORS[type as keyof typeof ERRORS]
+    : { type, status: 500, title: 'Error' }
+  const kind = {
+    type: known.type,
+    status: typeof status === 'number' ? status : known.status,
+    title: typeof title === 'string' ? title : known.title,
+  }
+  return new FlowError(kind, String(detail))
+}

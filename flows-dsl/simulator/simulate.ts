@@ -1,0 +1,216 @@
+/** Knows how a flow would run: the interpreter of real runs, with answers that are given and time that is virtual. */
+
+import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import { Machine, newState } from '../machine/machine.ts'
+import type { Effect } from '../machine/state.ts'
+import type { Command } from '../machine/surroundings.ts'
+import type { StepEvent, StepRef } from '../tasks/task.ts'
+import { Clock } from './clock.ts'
+import { coverageOf } from './coverage.ts'
+import { type Answered, Answers, afterOf } from './mocks.ts'
+import {
+  type PlannedDecision,
+  type Simulated,
+  type Simulation,
+  SimulationInvalid,
+  type TraceEntry,
+  type Wanted,
+} from './simulation.ts'
+
+const START = '2026-01-01T00:00:00.000Z'
+/** Of all expressions together: some seconds. */
+const EVALUATION_STEPS_MAX = 10_000_000
+const TRACE_MAX = 20_000
+/** What a run writes into its history: at its start and end, for each effect, and each time it goes on. */
+const EVENTS = { run: 5, call: 3, sleep: 2, await: 6, turn: 4 } as const
+
+/** Something that happens at a time. */
+type Coming =
+  | { readonly effect: number; readonly how: Answered['how'] }
+  | { readonly event: JsonObject }
+  | { readonly decision: PlannedDecision }
+
+/** Runs a simulation to its end. @throws SimulationInvalid */
+export function simulate(ir: FlowIR, simulation: Simulation): Simulated {
+  const run = new SimulatedRun(ir, simulation)
+  while (run.proceed());
+  return run.simulated()
+}
+
+/** A simulation that gives the thread back between its turns. */
+export class SimulatedRun {
+  readonly #ir: FlowIR
+  readonly #machine: Machine
+  readonly #clock: Clock<Coming>
+  readonly #answers: Answers
+  readonly #startMs: number
+  readonly #trace: TraceEntry[] = []
+  /** Where in the trace each step has begun last. */
+  readonly #lines = new Map<string, number>()
+  readonly #wanted = new Map<number, Wanted>()
+  readonly #open = new Set<number>()
+  #events: number = EVENTS.run
+  #isBegun = false
+
+  /** @throws SimulationInvalid */
+  constructor(ir: FlowIR, { input = {}, mocks = {}, events = [], decisions = [], options = {} }: Simulation) {
+    const { start = START, random = 0.5, started_by } = options
+    this.#startMs = Date.parse(start)
+    if (Number.isNaN(this.#startMs)) throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
+    this.#ir = ir
+    this.#clock = new Clock(this.#startMs)
+    this.#answers = new Answers(mocks)
+    const info = {
+      id: 'simulation',
+      started_at: new Date(this.#startMs).toISOString(),
+      ...(started_by !== undefined && { started_by }),
+    }
+    this.#machine = new Machine(ir, newState(ir, input, info), {
+      nowMs: () => this.#clock.nowMs,
+      random: () => random,
+      record: (event) => this.#record(event),
+    })
+    for (const [index, { event, after }] of events.entries()) this.#plan(after, `/events/${index}`, { event })
+    for (const [index, decision] of decisions.entries())
+      this.#plan(decision.after, `/decisions/${index}`, { decision })
+  }
+
+  /** Does what happens next. @returns whether more may follow */
+  proceed(): boolean {
+    if (!this.#isBegun) {
+      this.#isBegun = true
+      this.#carryOut(this.#machine.begin())
+      return true
+    }
+    if (this.#machine.result !== undefined) return false
+    if (this.#machine.spent > EVALUATION_STEPS_MAX)
+      throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
+    const coming = this.#clock.next()
+    if (coming === undefined) return false
+    this.#happen(coming)
+    return true
+  }
+
+  simulated(): Simulated {
+    const { result } = this.#machine
+    const held = this.#machine.held()
+    const isHeld = Object.keys(held).length > 0
+    const { status, ...outcome } = result ?? {
+      status: isHeld ? ('suspended' as const) : ('waiting' as const),
+    }
+    const wanted = [...this.#wanted.values()]
+    return {
+      status,
+      ...outcome,
+      ...(result === undefined && wanted.length > 0 && { wanted }),
+      ...(isHeld && { held }),
+      trace: this.#trace,
+      coverage: coverageOf(this.#ir, this.#trace),
+      duration_ms: this.#clock.nowMs - this.#startMs,
+      history_events: this.#events,
+    } as Simulated
+  }
+
+  #plan(after: Json | undefined, at: string, coming: Coming): void {
+    const afterMs = after === undefined ? 0 : afterOf(after, `${at}/after`)
+    this.#clock.plan(this.#startMs + afterMs, coming)
+  }
+
+  #happen(coming: Coming): void {
+    if ('effect' in coming) {
+      if (!this.#open.delete(coming.effect)) return
+      this.#events += EVENTS.turn
+      this.#carryOut(this.#machine.happened({ id: coming.effect, ...coming.how }))
+    } else if ('event' in coming) {
+      this.#events += EVENTS.turn + 1
+      this.#carryOut(this.#machine.event(coming.event))
+    } else this.#decide(coming.decision)
+  }
+
+  /** @throws SimulationInvalid where nobody waits for it, or it is refused */
+  #decide({ task, decision }: PlannedDecision): void {
+    const open = Object.values(this.#machine.state.frames).filter((frame) => frame.is === 'task')
+    const named = open.filter(({ pointer }) => pointer === task || pointer.endsWith(`/${task}`))
+    const [refused] = named.flatMap(({ pointer, iteration }) => {
+      const decided = this.#machine.decide(`${pointer}#${iteration}`, decision)
+      this.#carryOut(decided.commands)
+      return decided.refused ?? []
+    })
+    this.#events += EVENTS.turn + 1
+    if (named.length === 0 || refused !== undefined)
+      throw new SimulationInvalid(
+        '/decisions',
+        `${task}: ${refused ?? 'nothing waits for a decision there.'}`,
+      )
+  }
+
+  #carryOut(commands: readonly Command[]): void {
+    for (const command of commands) {
+      if ('begin' in command) this.#begin(command.id, command.begin, command.step)
+      else {
+        this.#open.delete(command.id)
+        this.#wanted.delete(command.id)
+      }
+    }
+  }
+
+  #begin(id: number, effect: Effect, step: StepRef): void {
+    this.#open.add(id)
+    this.#events += EVENTS[effect.do]
+    if (effect.do === 'sleep') {
+      this.#clock.plan(effect.untilMs, { effect: id, how: { output: null } })
+      return
+    }
+    this.#ask(step, asked(effect))
+    const answer = this.#answers.next(step, effect.do === 'call' ? effect.function : effect.what)
+    if (answer !== undefined) {
+      this.#clock.plan(this.#clock.nowMs + answer.afterMs, { effect: id, how: answer.how })
+    } else this.#wanted.set(id, wantedBy(effect, step))
+  }
+
+  #record({ step, at_ms: _now, ...what }: StepEvent): void {
+    const { pointer, iteration, name, kind } = step
+    if (this.#trace.length >= TRACE_MAX) return
+    if (what.phase === 'started' || what.phase === 'retried')
+      this.#lines.set(`${pointer}#${iteration}`, this.#trace.length)
+    this.#trace.push({
+      at: new Date(this.#clock.nowMs).toISOString(),
+      pointer,
+      iteration,
+      name,
+      kind,
+      ...what,
+    })
+  }
+
+  /** What a step asks for is put to the line that says that it has begun. */
+  #ask({ pointer, iteration }: StepRef, asks: JsonObject): void {
+    const line = this.#lines.get(`${pointer}#${iteration}`)
+    const begun = line === undefined ? undefined : this.#trace[line]
+    if (line !== undefined && begun !== undefined) this.#trace[line] = { ...begun, asks }
+  }
+}
+
+function asked(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {
+  if (effect.do === 'call') return { function: effect.function, arguments: effect.arguments }
+  return { await: effect.what, details: effect.details }
+}
+
+function wantedBy(effect: Exclude<Effect, { do: 'sleep' }>, { pointer, iteration, name }: StepRef): Wanted {
+  const step = `${pointer}#${iteration}`
+  if (effect.do === 'call') {
+    const hint = `Give an answer: mocks: { ${name}: { output: … } }, or for all calls of \`${effect.function}\`.`
+    return { step, what: `the answer of ${effect.function}`, hint }
+  }
+  if (effect.what === 'events')
+    return { step, what: 'events', hint: 'Plan them: events: [{ after: PT1S, event: { … } }].' }
+  if (effect.what === 'approval') {
+    const hint = `Plan one: decisions: [{ task: ${name}, decision: { by: …, approved: true } }].`
+    return { step, what: 'a decision', hint }
+  }
+  return {
+    step,
+    what: `the end of a ${effect.what}`,
+    hint: `Give an answer: mocks: { ${name}: { output: … } }.`,
+  }
+}

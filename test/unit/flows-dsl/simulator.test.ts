@@ -1,0 +1,173 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** The simulator against runs on fake effects, over the whole corpus; and what it says where it cannot go on. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import { Machine } from '../../../flows-dsl/machine/machine.ts'
+import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import { type Mocks, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
+import { type Case, compiled, trace } from '../../flows/scenario.ts'
+
+const CORPUS = new URL('../../flows/corpus/', import.meta.url)
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
+const read = (file: string) => readFileSync(new URL(file, CORPUS), 'utf8')
+
+/** Answers of a corpus case in the form of mocks. */
+function mocksOf(answers: Case['answers'] = {}): Mocks {
+  const one = (answer: Json) => {
+    const special = Object(answer) as { gives?: Json; fails?: { type: string }; after?: number }
+    const isSpecial = 'gives' in special || 'fails' in special || 'after' in special
+    const after = isSpecial && special.after !== undefined ? { after: { milliseconds: special.after } } : {}
+    if (isSpecial && special.fails !== undefined) return { error: special.fails, ...after }
+    return { output: isSpecial && 'gives' in special ? (special.gives ?? null) : answer, ...after }
+  }
+  const entries = Object.entries(answers).map(([name, answer]) => {
+    const { next } = Object(answer) as { next?: Json[] }
+    return [name, next === undefined ? one(answer) : next.map(one)] as const
+  })
+  const silent = ['http', 'collection.create', 'collection.get', 'event.publish'].map(
+    (name) => [name, { output: null }] as const,
+  )
+  return Object.fromEntries([...silent, ...entries]) as Mocks
+}
+
+const cases = readdirSync(CORPUS)
+  .filter((file) => file.endsWith('.yaml'))
+  .flatMap((file) => {
+    const all: Record<string, Case> = JSON.parse(read(file.replace('.yaml', '.json')))
+    return Object.entries(all).map(([name, one]) => ({ file, name, one }))
+  })
+  // A bound of their own, or events: those have tests of their own.
+  .filter(({ one }) => one.stepsMax === undefined && !('events' in one) && !('decisions' in one))
+
+/** The machine is thrown away after each thing that happens, and made again of the text of its state. */
+function forgetful<T>(work: () => T): T {
+  const { happened } = Machine.prototype
+  Machine.prototype.happened = function (this: Machine, happening) {
+    const kept = JSON.parse(JSON.stringify(this.state))
+    for (const key of Object.keys(this.state)) delete (this.state as unknown as Record<string, unknown>)[key]
+    Object.assign(this.state, kept)
+    return happened.call(this, happening)
+  }
+  try {
+    return work()
+  } finally {
+    Machine.prototype.happened = happened
+  }
+}
+
+describe.each(cases)('$file: $name', ({ file, one }) => {
+  const ir = () => compiled(read(file))
+  const { random } = one
+  const simulation = {
+    input: one.input,
+    mocks: mocksOf(one.answers),
+    options: { start: '2026-01-02T03:04:05Z', ...(random !== undefined && { random }) },
+  }
+
+  test('simulated as it runs', async () => {
+    const run = await trace(read(file), one)
+    const simulated = simulate(ir(), simulation)
+    const { status } = simulated
+    expect({ status, ...(status === 'completed' && { output: simulated.output }) }).toEqual({
+      status: run.result.status,
+      ...(run.result.status === 'completed' && { output: withRun(run.result.output) }),
+    })
+    const entered = simulated.trace.filter(({ phase }) => phase === 'started' || phase === 'skipped')
+    expect(entered.map(({ name, phase }) => (phase === 'skipped' ? `-${name}` : name))).toEqual(run.steps)
+  })
+
+  test('the same where each state goes through its text', () => {
+    expect(forgetful(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
+  })
+})
+
+/** The simulated run has a name of its own. */
+const withRun = (output: Json): Json => JSON.parse(JSON.stringify(output).replaceAll('"run-1', '"simulation'))
+
+const CALLS = `${HEAD}do:
+  - ask: { call: collection.get, with: { name: pets, id: '7' } }
+  - rest: { wait: PT1H }
+  - size:
+      switch: [{ large: { when: .n > 10, then: big } }, { small: { then: end } }]
+  - big: { if: .n > 100, set: { big: true } }`
+
+test('what is not answered is not guessed: the run waits and says for what', () => {
+  const { status, wanted, trace: lines } = simulate(compiled(CALLS), { input: {} })
+  expect(status).toBe('waiting')
+  expect(wanted).toEqual([
+    {
+      step: '/do/0/ask#0',
+      what: 'the answer of collection.get',
+      hint: expect.stringContaining('mocks: { ask: { output: … } }'),
+    },
+  ])
+  expect(lines).toEqual([
+    expect.objectContaining({
+      name: 'ask',
+      phase: 'started',
+      asks: { function: 'collection.get', arguments: { name: 'pets', id: '7' } },
+    }),
+  ])
+})
+
+test('time is virtual; tasks and ways that were not taken are told', () => {
+  const simulated = simulate(compiled(CALLS), {
+    mocks: { 'collection.get': { output: { n: 50 }, after: 'PT2S' } },
+  })
+  expect(simulated).toMatchObject({ status: 'completed', output: { n: 50 }, duration_ms: 3_602_000 })
+  expect(simulated.coverage).toEqual({
+    tasks: { entered: 3, total: 4, missed: ['/do/3/big'] },
+    ways: { taken: 2, total: 4, missed: ['/do/2/size: small', '/do/3/big: entered'] },
+  })
+  expect(simulated.trace.map(({ name, phase, at, took }) => [name, phase, at.slice(11, 19), took])).toEqual([
+    ['ask', 'started', '00:00:00', undefined],
+    ['ask', 'completed', '00:00:02', undefined],
+    ['rest', 'started', '00:00:02', undefined],
+    ['rest', 'completed', '01:00:02', undefined],
+    ['size', 'started', '01:00:02', undefined],
+    ['size', 'completed', '01:00:02', 'large'],
+    ['big', 'skipped', '01:00:02', undefined],
+  ])
+})
+
+test('a list answers once each; a task before its function; errors by their names', () => {
+  const flow = compiled(`${HEAD}do:
+  - again:
+      try: [{ ask: { call: http, with: { method: get, endpoint: https://x.example } } }]
+      catch: { errors: { with: { status: 408 } }, retry: { delay: PT1M, limit: { attempt: { count: 3 } } } }`)
+  const late = { error: { type: 'timeout', detail: 'Late.' } } as const
+  const simulated = simulate(flow, {
+    mocks: { ask: [late, late, { output: 'at last' }], http: { output: 'no' } },
+  })
+  expect(simulated).toMatchObject({ status: 'completed', output: 'at last', duration_ms: 120_000 })
+  expect(simulate(flow, { mocks: { ask: [late] } })).toMatchObject({ status: 'waiting' })
+})
+
+test.each([
+  [{ mocks: { ask: { outptu: 1 } } }, '/mocks/ask'],
+  [{ mocks: { ask: [{ output: 1, after: 'soon' }] } }, '/mocks/ask/0/after'],
+  [{ mocks: { ask: { error: {} } } }, '/mocks/ask/error/type'],
+  [{ options: { start: 'today' } }, '/options/start'],
+  [{ events: [{ event: {}, after: -1 }] }, '/events/0/after'],
+  [{ decisions: [{ task: 'ask', decision: {} }] }, '/decisions'],
+] as const)('what is wrong with a simulation has its place: %j', (simulation, pointer) => {
+  const run = () => simulate(compiled(CALLS), simulation as unknown as Parameters<typeof simulate>[1])
+  expect(run).toThrow(SimulationInvalid)
+  expect(run).toThrow(expect.objectContaining({ pointer }))
+})
+
+test('a flow that would think for ever is not simulated for ever', () => {
+  const costly = `\${ [${Array.from({ length: 400 }, () => '.').join(', ')}] | . == . }`
+  const flow = compiled(`${HEAD}do:
+  - a: { set: { x: '${costly}' } }
+  - b: { wait: PT1S, then: a }`)
+  expect(() => simulate(flow, {})).toThrow(/too long to be simulated/)
+})
+
+test('1,000 steps without effects', () => {
+  const tasks = Array.from({ length: 1_000 }, (_, n) => `  - s${n}: { set: { n: '\${ .n + 1 }' } }`)
+  const flow = compiled(`${HEAD}do:\n${tasks.join('\n')}`)
+  expect(simulate(flow, { input: { n: 0 } }).output).toEqual({ n: 1_000 })
+})
