@@ -18,6 +18,8 @@ interface Answer {
   readonly headers?: Readonly<Record<string, string>>
   readonly json?: unknown
   readonly text?: string | Buffer
+  /** The connection ends without an answer. */
+  readonly gone?: true
 }
 
 export type Route = (asked: Asked, outside: Outside) => Answer
@@ -70,6 +72,7 @@ export class Outside {
       .filter((path) => asked.url.startsWith(path))
       .sort((a, b) => b.length - a.length)[0]
     const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(asked, this)
+    if (answer?.gone) return void response.destroy()
     const { status = 200, headers = {}, json, text } = answer ?? {}
     const type = json === undefined ? {} : { 'content-type': 'application/json' }
     response.writeHead(status, { ...type, ...headers })
@@ -112,7 +115,7 @@ const unauthorized = (ask: string): Answer => ({ status: 401, headers: { 'www-au
 const echo: Route = ({ method, url, headers, body }) => ({ json: { method, url, headers, body } })
 
 function pet({ url }: Asked): Answer {
-  const id = Number(/^\/v2\/pet\/(\d+)$/.exec(url)?.[1])
+  const id = Number(/^\/v2\/pet\/(\d+)(?:\?|$)/.exec(url)?.[1])
   return id > 0 ? { json: { ...PET, id, status: 'available' } } : { status: 404, json: { message: 'no pet' } }
 }
 
