@@ -81,8 +81,11 @@ export const LIMITS = {
   runTokensMax: 2_000,
   openApi: {
     documentBytesMax: 8_388_608,
-    /** YAML takes far longer to read than JSON, and the worker does nothing else meanwhile. */
-    yamlBytesMax: 1_048_576,
+    /** YAML takes far longer to read than JSON; how long at most, how many at once, and how long for a turn. */
+    yamlBytesMax: 2_097_152,
+    yamlMs: 5_000,
+    yamlAtOnce: 2,
+    yamlWaitMs: 10_000,
     timeoutMs: 15_000,
     keptMs: 300_000,
     keptBytesMax: 16_777_216,
