@@ -4,12 +4,6 @@
 import { type FaultKind, flow, task } from './kind.ts'
 
 export const TASK_FAULTS = {
-  unsupported_task: {
-    title: 'A kind of task is not supported in this release',
-    explanation: 'The specification has this kind and this platform has not yet.',
-    example: task('¦listen: { to: { any: [] } }'),
-    fix: task('set: { paid: true }'),
-  },
   unsupported_call: {
     title: 'A kind of call is not supported in this release',
     explanation:

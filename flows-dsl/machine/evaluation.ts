@@ -1,13 +1,17 @@
 /** Knows what expressions see, and what evaluating them may cost between two effects. */
 
 import { describeFlow, timeOf } from '../descriptors.ts'
+import { ERRORS, FlowError } from '../errors.ts'
 import { type Budget, measure, newBudget, STEPS_MAX } from '../expression/budget.ts'
 import { evaluate, isTrue } from '../expression/evaluate.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowIR, Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import { schemaErrors } from '../schema/validate.ts'
 import { fill } from '../template.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
+
+const ERRORS_SAID_MAX = 5
 
 export class Evaluation {
   readonly #constants: JsonObject
@@ -20,6 +24,7 @@ export class Evaluation {
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
+      secrets: { ...state.info.secrets },
     }
   }
 
@@ -61,6 +66,17 @@ export class Evaluation {
   /** @throws FlowError (expression) */
   test(condition: Expression, dot: Json, variables: JsonObject): boolean {
     return isTrue(evaluate(condition, dot, variables, this.#budget))
+  }
+
+  /** The same value, if it is as the schema says. @throws FlowError (validation), with the pointers of what is not */
+  checked(schema: Json | undefined, value: Json, what: string): Json {
+    const errors = schema === undefined ? [] : schemaErrors(schema, value, this.#budget)
+    if (errors.length === 0) return value
+    const said = errors
+      .slice(0, ERRORS_SAID_MAX)
+      .map(({ pointer, message }) => `${pointer || 'it'} ${message}`)
+    const more = errors.length > said.length ? `; and ${errors.length - said.length} more` : ''
+    throw new FlowError(ERRORS.validation, `${what} is not as its schema says: ${said.join('; ')}${more}.`)
   }
 
   /** Refuses what many together have made too large. @throws FlowError (expression) */

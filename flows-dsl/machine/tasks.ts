@@ -92,7 +92,8 @@ export class Tasks {
   told(task: TaskFrame, message: Message): boolean | string {
     const node = this.#desk.nodes.at(task.pointer)
     if (task.extension !== undefined || task.held !== undefined) return false
-    let heard: boolean | string = false
+    // An error that comes of it is one of the task, which has heard.
+    let heard: boolean | string = true
     this.#attempt(task, () => {
       const answer = typeOf(node).told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
       heard = typeof answer === 'string' ? answer : answer !== undefined
@@ -122,7 +123,8 @@ export class Tasks {
   #begin(node: TaskNode, task: TaskFrame): void {
     const { evaluation } = this.#desk
     const variables = evaluation.of(task, { task: evaluation.about(node, task) })
-    task.input = evaluation.filter(node.input?.from, task.raw, variables)
+    const raw = evaluation.checked(node.input?.schema, task.raw, 'The input')
+    task.input = evaluation.filter(node.input?.from, raw, variables)
     this.#extensions.begin(node, task)
   }
 
@@ -178,9 +180,11 @@ export class Tasks {
     const memory = frames.memoryOf(task)
     if (context !== undefined) Object.assign(memory, { context, isExported: true })
     const variables = evaluation.of(task, { input, task: { ...evaluation.about(node, task), output: done } })
-    const output = evaluation.filter(node.output?.as, done, variables)
+    const filtered = evaluation.filter(node.output?.as, done, variables)
+    const output = evaluation.checked(node.output?.schema, filtered, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
+      evaluation.checked(node.export.schema, exported, 'What is exported')
       Object.assign(memory, { context: exported, isExported: true })
     }
     this.#desk.record(task, { phase: 'completed', output, ...(took !== undefined && { took }) })

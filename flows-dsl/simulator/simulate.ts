@@ -66,6 +66,7 @@ export class SimulatedRun {
       id: 'simulation',
       started_at: new Date(this.#startMs).toISOString(),
       ...(started_by !== undefined && { started_by }),
+      secrets: Object.fromEntries((ir.secrets ?? []).map((name) => [name, `secret ${name}`])),
     }
     this.#machine = new Machine(ir, newState(ir, input, info), {
       nowMs: () => this.#clock.nowMs,

@@ -31,7 +31,6 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ['two kinds', 'do:\n  - a: { set: {}, wait: PT1S }', 'task_kind_ambiguous 3:19 /do/0/a/wait'],
   ['an unknown key', 'do:\n  - a: { set: {}, thn: end }', 'unknown_key 3:19 /do/0/a/thn'],
   ['a timeout of nothing', 'do:\n  - a: { set: {}, timeout: {} }', 'missing_key 3:28 /do/0/a/timeout'],
-  ['a later task', 'do:\n  - a: { listen: {} }', 'unsupported_task 3:10 /do/0/a/listen'],
   ['no such target', 'do:\n  - a: { set: {}, then: b }', 'unknown_target 3:25 /do/0/a/then'],
   [
     'a target of another list',
