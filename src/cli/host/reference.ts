@@ -1,6 +1,7 @@
 /** Writes docs/reference from the code, or checks that it is what the code says. */
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { flowSchema } from '../../api/flow-schema.ts'
 import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { PROBLEMS } from '../../core/problem.ts'
@@ -14,6 +15,7 @@ const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 export function referenceFiles(): Readonly<Record<string, string>> {
   return {
     'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
+    'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
     'flow-faults.md': allFaultPages(),
