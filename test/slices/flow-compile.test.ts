@@ -2,6 +2,8 @@
 /** What the compiler knows, through the API: facts of a valid flow, faults with their pages, who a call is from. */
 
 import { createServer, type Server } from 'node:http'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { FAULTS } from '../../flows-dsl/faults.ts'
 import { aRoom, call, type Room } from '../support/tenants.ts'
@@ -71,6 +73,20 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect(page.status).toBe(200)
   expect(String(page.body)).toContain(FAULTS.unknown_function.explanation)
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
+})
+
+test('the tool of the official MCP server tells the same', async () => {
+  const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
+  const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
+  const client = new Client({ name: 'test', version: '1' })
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: room.operator } })
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  const told = await client
+    .callTool({ name: 'flow_validate', arguments: { ws: room.workspaceId, source } })
+    .finally(() => client.close())
+  const { body } = await post('validate', { source })
+  expect(body.faults).toHaveLength(2)
+  expect(told.structuredContent).toEqual(body)
 })
 
 test.each([
