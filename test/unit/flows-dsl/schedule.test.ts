@@ -61,6 +61,8 @@ test.each([
   ['schedule: { on: ¦{} }', 'missing_key'],
   ['schedule: { on: { one: { with: ¦{} } } }', 'value_invalid'],
   ['schedule: { on: { any: [], ¦until: "true" } }', 'unsupported_feature'],
+  ['schedule: { on: { one: { with: { data: "${ ¦$context.a == .a }" } } } }', 'expression_invalid'],
+  ['schedule: { on: { one: { with: { data: "${ .a > 3 }" } } } }', 'none'],
   ['schedule: { every: PT1S, read: ¦data }', 'value_invalid'],
   ['schedule: { on: { any: [] }, read: ¦body }', 'value_invalid'],
   ['evaluate: { language: ¦cel }', 'unsupported_feature'],
