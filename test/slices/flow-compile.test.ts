@@ -4,6 +4,7 @@
 import { createServer, type Server } from 'node:http'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { FAULTS } from '../../flows-dsl/faults.ts'
 import { aRoom, call, type Room } from '../support/tenants.ts'
@@ -57,6 +58,29 @@ test('a valid flow comes with its facts', async () => {
       fan_out: 2,
     },
   })
+})
+
+test('the estimate of events is near to what runs leave in the history', async () => {
+  const lines = [
+    'use: { functions: { keep: { call: collection.create, with: { name: kept, document: { a: 1 } } } } }',
+    'do:',
+    '  - a: { call: keep }',
+    '  - b: { set: { c: 1 } }',
+    '  - d: { wait: { milliseconds: 20 } }',
+    '  - e: { for: { in: [{}, {}, {}] }, do: [{ f: { call: keep } }] }',
+  ]
+  const source = flow('estimated', ...lines)
+  const { facts } = (await post('validate', { source })).body
+  const run = await ran(source)
+  expect(run.status).toBe('completed')
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  const description = await new TemporalClient({ connection }).workflow
+    .getHandle(run.workflow_id)
+    .describe()
+    .finally(() => connection.close())
+  expect(facts.events.per_item).toBe(0)
+  expect(description.historyLength / facts.events.fixed).toBeGreaterThan(0.7)
+  expect(description.historyLength / facts.events.fixed).toBeLessThan(1.4)
 })
 
 test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
