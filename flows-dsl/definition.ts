@@ -7,12 +7,12 @@ import { factsOf } from './facts.ts'
 import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 import { compileSchedule } from './schedule.ts'
-import { compileTasks } from './task-list.ts'
+import { compileOnFault, compileTasks } from './task-list.ts'
 import { compileFlowTimeout } from './timeout.ts'
 import { checkUnused, openUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'output', 'do']
+const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'onFault', 'output', 'do']
 /** It travels with each run, and Temporal takes 2 MB at once. */
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
@@ -35,6 +35,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
   const output = compileOutput(flow, SCOPES.flowOutput, checker)
   const schedule = compileSchedule(flow, checker)
   const timeoutMs = compileFlowTimeout(flow, checker)
+  const policy = compileOnFault(flow, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
   const used = { functions: [...checker.functions], secrets: [...checker.secrets] }
@@ -47,6 +48,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
     ...(input !== undefined && { input }),
     ...(output !== undefined && { output }),
     ...(timeoutMs !== undefined && { timeoutMs }),
+    ...policy,
     ...(schedule !== undefined && { schedule }),
     ...(checker.declaredSecrets.length > 0 && { secrets: checker.declaredSecrets }),
     do: tasks,

@@ -1,7 +1,7 @@
 /** Knows how a run is carried out where effects are promises: the machine decides, this waits. */
 
 import type { RunInfo } from './descriptors.ts'
-import { FlowError } from './errors.ts'
+import { ERRORS, FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
 import { Machine, newState } from './machine/machine.ts'
 import type { Effect, RunResult } from './machine/state.ts'
@@ -99,7 +99,8 @@ class Drive {
     if (effect.do === 'call') {
       return this.#effects.call({ function: effect.function, arguments: effect.arguments, step })
     }
-    if (effect.do === 'await') throw new TypeError(`Nobody here answers ${effect.what}.`)
+    if (effect.do === 'await')
+      throw new FlowError(ERRORS.configuration, `Nobody here answers what waits for: ${effect.what}.`)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())
     await this.#effects.sleep(durationMs, step, { limits: effect.limits })
     return null

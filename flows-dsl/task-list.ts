@@ -3,16 +3,27 @@
  */
 
 import { type Checker, SCOPES } from './checker.ts'
+import { choiceBelow } from './choice.ts'
 import { compileExport, compileInput, compileOutput } from './data-flow.ts'
 import type { Json, TaskNode } from './ir.ts'
 import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place, plainOf } from './located.ts'
-import { LATER_TASKS, TASKS } from './tasks/index.ts'
+import { TASKS } from './tasks/index.ts'
 import type { Compiling, TaskType } from './tasks/task.ts'
 import { compileTimeout } from './timeout.ts'
 import { callsDeclared, compileDeclaredCall } from './use/functions.ts'
 
 const DIRECTIVES = ['continue', 'exit', 'end']
-const COMMON_KEYS = ['if', 'input', 'output', 'export', 'timeout', 'then', 'metadata']
+const COMMON_KEYS = [
+  'if',
+  'input',
+  'output',
+  'export',
+  'timeout',
+  'then',
+  'metadata',
+  'compensate',
+  'onFault',
+]
 
 /** Pointers are kept with each task and step, so long ones within each other would cost the product of both. */
 const POINTER_CHARS_MAX = 1_000
@@ -106,11 +117,6 @@ function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): Ta
 }
 
 function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): TaskType | undefined {
-  const later = task.entries.find(({ key }) => LATER_TASKS.includes(key))
-  if (later !== undefined) {
-    const message = `\`${later.key}\` is known to the language and not supported in this release.`
-    return checker.fault('unsupported_task', later.at, message)
-  }
   const named = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
   // `do` is a key of `for` too.
   const kinds = named.filter(({ kind }) => !named.some((other) => other.keys.indexOf(kind) > 0))
@@ -130,7 +136,8 @@ function noKind(task: LocatedMap, name: string, at: Place, checker: Checker): un
   return checker.unknown('task_kind_missing', odd?.at ?? at, message, odd?.key ?? '', kinds)
 }
 
-function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partial<TaskNode> {
+function compileCommon(task: LocatedMap, compiling: Compiling): Partial<TaskNode> {
+  const { checker, target } = compiling
   const condition = entryOf(task, 'if')?.value
   const directive = entryOf(task, 'then')?.value
   const test = condition && checker.condition(condition, '`if`', SCOPES.task)
@@ -148,7 +155,25 @@ function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partia
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(metadata !== undefined && { metadata }),
     ...(next !== undefined && { next }),
+    ...compileUndoing(task, compiling),
   }
+}
+
+/** What undoes a task gets the input and the output of the task as its data. */
+function compileUndoing(
+  task: LocatedMap,
+  { checker, tasks }: Compiling,
+): Pick<TaskNode, 'compensate' | 'onFault'> {
+  const list = entryOf(task, 'compensate')?.value
+  const compensate = list && tasks(list)
+  return { ...(compensate !== undefined && { compensate }), ...compileOnFault(task, checker) }
+}
+
+/** What becomes of a task, or of the flow, where it faults: it waits for somebody to decide, or it fails. */
+export function compileOnFault(map: LocatedMap, checker: Checker): { onFault?: 'hold' | 'fail' } {
+  if (entryOf(map, 'onFault') === undefined) return {}
+  const onFault = choiceBelow(map, 'onFault', ['fail', 'hold'], checker)
+  return onFault === undefined ? {} : { onFault }
 }
 
 /** Whatever the author likes, as it stands: text in it that looks like an expression is text. */

@@ -18,10 +18,6 @@ import { Undoing } from './undoing.ts'
 /** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
 const SEMANTICS: readonly number[] = [1]
 
-/** Events that nobody has taken yet, and those that are known again when they come twice; the oldest go first. */
-const EVENTS_MAX = 1_000
-const HEARD_MAX = 2_000
-
 /** The state of a run that has not begun. */
 export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
   const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
@@ -104,19 +100,13 @@ export class Machine {
   }
 
   /**
-   * A CloudEvent has come. Every task that waits for such takes it; what none takes is kept for those that begin to wait
-   * later. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
+   * A CloudEvent has come. Every task that waits for such takes it; it is kept for those that begin to wait later and
+   * may take it too. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
    */
   event(event: JsonObject): Command[] {
     return this.#desk.turn(() => {
-      const { heard, events } = this.state
-      const name = JSON.stringify([event['source'] ?? null, event['id'] ?? null])
-      if (heard.includes(name)) return
-      heard.push(name)
-      if (heard.length > HEARD_MAX) heard.shift()
-      const isTaken = this.#desk.frames.tasks().filter((task) => this.#tasks.told(task, { event }) === true)
-      if (isTaken.length === 0) events.push(event)
-      if (events.length > EVENTS_MAX) events.shift()
+      const { inbox } = this.#desk
+      if (inbox.isNew(event)) inbox.offer(event, (task) => this.#tasks.told(task, { event }) === true)
     })
   }
 

@@ -13,13 +13,17 @@ export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running 
   return {
     step: desk.step(task),
     input,
-    run: { id: state.info.id, document: ir.document },
+    run: {
+      id: state.info.id,
+      document: ir.document,
+      ...(state.info.started_by !== undefined && { startedBy: state.info.started_by }),
+    },
     evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
     test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
     bounded: (value) => evaluation.bounded(value),
     nowMs: () => surroundings.nowMs(),
     random: () => surroundings.random(),
     retried: () => desk.record(task, { phase: 'retried' }),
-    early: (take) => desk.takeEvents(take),
+    early: (take) => desk.inbox.early(task, take),
   }
 }

@@ -92,7 +92,8 @@ export class Tasks {
   told(task: TaskFrame, message: Message): boolean | string {
     const node = this.#desk.nodes.at(task.pointer)
     if (task.extension !== undefined || task.held !== undefined) return false
-    let heard: boolean | string = false
+    // An error that comes of it is one of the task, which has heard.
+    let heard: boolean | string = true
     this.#attempt(task, () => {
       const answer = typeOf(node).told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
       heard = typeof answer === 'string' ? answer : answer !== undefined

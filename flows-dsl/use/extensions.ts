@@ -3,7 +3,7 @@
 import { type Checker, type ForKinds, SCOPES } from '../checker.ts'
 import { entryOf, type Located, type LocatedEntry } from '../located.ts'
 import { compileTasks } from '../task-list.ts'
-import { LATER_TASKS, TASKS } from '../tasks/index.ts'
+import { TASKS } from '../tasks/index.ts'
 
 /** What OWS calls a composite: tasks that do nothing but run others. */
 const COMPOSITES = ['do', 'fork']
@@ -50,7 +50,7 @@ function compileExtension({ key, at, value }: LocatedEntry, checker: Checker): F
 
 function compileKinds(extend: Located, checker: Checker): readonly string[] | undefined {
   const kind = checker.text(extend, '`extend`')
-  const kinds = [...TASKS.map((type) => type.kind), ...LATER_TASKS]
+  const kinds = TASKS.map((type) => type.kind)
   if (kind === undefined || kind === 'all') return kind && kinds
   if (kind === 'composite') return COMPOSITES
   if (kinds.includes(kind)) return [kind]

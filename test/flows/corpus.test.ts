@@ -4,8 +4,9 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
-import { type Case, compiled, trace } from './scenario.ts'
+import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
 
 const CORPUS = new URL('corpus/', import.meta.url)
 const EXAMPLES = new URL('../../flows-dsl/examples/', import.meta.url)
@@ -30,12 +31,33 @@ async function check(source: string, one: Case): Promise<void> {
   expect(new Set(ids).size).toBe(ids.length)
 }
 
+function checkSimulated(source: string, one: SimulatedCase): void {
+  const run = () => simulate(compiled(source), one)
+  if (one.invalid !== undefined) {
+    expect(run).toThrow(one.invalid)
+    return
+  }
+  const { trace: lines, status, ...simulated } = run()
+  expect([status, simulated.error]).toMatchObject([
+    one.status ?? (one.error ? 'faulted' : 'completed'),
+    one.error,
+  ])
+  expect(simulated.output).toEqual(one.output)
+  expect(simulated.compensation).toEqual(one.compensation)
+  if (one.duration_ms !== undefined) expect(simulated.duration_ms).toBe(one.duration_ms)
+  if (one.asks !== undefined) expect(lines.flatMap(({ asks }) => asks ?? [])).toEqual(one.asks)
+  const entered = lines.filter(({ phase }) => phase === 'started' || phase === 'skipped')
+  const steps = entered.map(({ phase, name }) => (phase === 'skipped' ? `-${name}` : name))
+  if (one.steps !== undefined) expect(steps).toEqual(one.steps)
+}
+
 const flows = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
 
 for (const file of flows) {
-  const cases: Record<string, Case> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
+  const cases: Record<string, Case | SimulatedCase> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
   for (const [name, one] of Object.entries(cases)) {
-    test(`${file}: ${name}`, () => check(read(CORPUS, file), one))
+    const source = read(CORPUS, file)
+    test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
   }
 }
 

@@ -6,6 +6,7 @@ import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { PROBLEMS } from '../../core/problem.ts'
 import { describeConfig } from '../../platform/config.ts'
+import { allFaultPages } from '../../resources/flows/fault-pages.ts'
 import { OPERATIONS } from '../../resources/index.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
@@ -17,6 +18,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
+    'flow-faults.md': allFaultPages(),
     'config.md': config(),
   }
 }

@@ -187,7 +187,7 @@ test('evaluation between two effects is bounded, and an effect gives the budget 
 
 test('an older worker says which kind of task it does not have', async () => {
   const ir = compiled(`${HEAD}do: [{ a: { set: {} } }]`)
-  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'listen' })) }
+  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'dance' })) }
   expect(await runFlow(newer, null, effects(), INFO)).toMatchObject({
     error: { type: ERRORS.configuration.type },
   })
