@@ -6,7 +6,7 @@ import { isObject } from '../json.ts'
 import { type Simulated, type Simulation, SimulationInvalid } from '../simulator/simulation.ts'
 
 /** What is not given is not looked at, but for `status`, which is `completed` then. */
-export interface Expectation {
+interface Expectation {
   readonly status?: Simulated['status']
   /** The whole output. */
   readonly output?: Json

@@ -1,6 +1,8 @@
 /** Cases of flows: what is compared, how, and what a case may say. */
 
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { parse } from 'yaml'
 import { casesIn } from '../../../flows-dsl/cases/cases.ts'
 import { checkCase } from '../../../flows-dsl/cases/check.ts'
 import { differences } from '../../../flows-dsl/cases/differences.ts'
@@ -83,4 +85,14 @@ test.each([
     thrown = error
   }
   expect(thrown).toMatchObject({ pointer, message: expect.stringContaining(message) })
+})
+
+test('the cases of the README are those of its first flow', () => {
+  const readme = readFileSync('flows-dsl/README.md', 'utf8')
+  const blockOf = (start: string) =>
+    new RegExp(`\`\`\`yaml\\n(${start}[\\s\\S]*?)\`\`\``).exec(readme)?.[1] ?? ''
+  const flow = compiled(blockOf('document:'))
+  const cases = casesIn(parse(blockOf('# greet.cases.yaml')))
+  expect([flow.document.name, cases.length]).toEqual(['greet', 2])
+  expect(cases.flatMap((one) => checkCase(flow, one).differences)).toEqual([])
 })
