@@ -161,10 +161,10 @@ test('whatever is deleted, renamed, added or of another type, both see it or nei
         `${JSON.stringify(changed)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`,
       ).toBe(accepts)
     }),
-    { numRuns: 3_000, seed: 7 },
+    { numRuns: 1_000, seed: 7 },
   )
-  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(300)
-})
+  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(100)
+}, 120_000)
 
 test('every mapping of ours is closed, and everything says what it is', () => {
   const closed: string[] = []
