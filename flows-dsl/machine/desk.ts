@@ -29,7 +29,7 @@ export class Desk {
     this.surroundings = surroundings
     this.nodes = new Nodes(ir)
     this.frames = new Frames(state)
-    this.evaluation = new Evaluation(ir, state, this.frames)
+    this.evaluation = new Evaluation(ir, state, this.frames, surroundings)
   }
 
   /** Does something, and all that comes of it until everything waits. @returns what the outside is to do */

@@ -8,15 +8,18 @@ import type { FlowIR, Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import { fill } from '../template.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
+import type { Surroundings } from './surroundings.ts'
 
 export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
+  readonly #clock: Pick<Surroundings, 'nowMs'>
   readonly #budget: Budget = newBudget()
   #spent = 0
 
-  constructor(ir: FlowIR, state: RunState, frames: Frames) {
+  constructor(ir: FlowIR, state: RunState, frames: Frames, clock: Pick<Surroundings, 'nowMs'>) {
     this.#frames = frames
+    this.#clock = clock
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
@@ -53,19 +56,23 @@ export class Evaluation {
   /** What the template yields; the data as it is where there is none. @throws FlowError (expression) */
   filter(template: Template | undefined, dot: Json, variables: JsonObject): Json {
     if (template === undefined) return dot
-    const value = fill(template, (expression) => evaluate(expression, dot, variables, this.#budget))
+    const value = fill(template, (expression) => this.#evaluate(expression, dot, variables))
     measure(value, this.#budget)
     return value
   }
 
   /** @throws FlowError (expression) */
   test(condition: Expression, dot: Json, variables: JsonObject): boolean {
-    return isTrue(evaluate(condition, dot, variables, this.#budget))
+    return isTrue(this.#evaluate(condition, dot, variables))
   }
 
   /** Refuses what many together have made too large. @throws FlowError (expression) */
   bounded(value: Json): Json {
     measure(value, this.#budget)
     return value
+  }
+
+  #evaluate(expression: Expression, dot: Json, variables: JsonObject): Json {
+    return evaluate(expression, dot, { variables, nowMs: this.#clock.nowMs() }, this.#budget)
   }
 }
