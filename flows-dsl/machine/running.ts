@@ -21,6 +21,7 @@ export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running 
     evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
     test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
     bounded: (value) => evaluation.bounded(value),
+    checked: (schema, value, what) => evaluation.checked(schema, value, what),
     nowMs: () => surroundings.nowMs(),
     random: () => surroundings.random(),
     retried: () => desk.record(task, { phase: 'retried' }),
