@@ -3,6 +3,7 @@
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
+import { flowsDsl } from './flows-dsl.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -14,6 +15,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   changes,
   collections,
   ndjson,
+  'flows-dsl': flowsDsl,
 }
 
 const name = process.argv[2] ?? ''

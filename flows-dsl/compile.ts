@@ -19,7 +19,7 @@ import {
 } from 'yaml'
 import { type Catalogue, Checker } from './checker.ts'
 import { compileDefinition } from './definition.ts'
-import { excerptOf, type Fault, type FaultCode } from './faults.ts'
+import { docsOf, excerptOf, type Fault, type FaultCode } from './faults.ts'
 import type { FlowIR } from './ir.ts'
 import { pointerTo, utf8Length } from './json.ts'
 import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
@@ -79,7 +79,8 @@ function checkSize(
 }
 
 function withExcerpt(fault: Fault, lines: readonly string[]): Fault {
-  return { ...fault, excerpt: excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column) }
+  const excerpt = excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column)
+  return { ...fault, docs: docsOf(fault.code), excerpt }
 }
 
 /** Reads one source: tokens, then documents, then values with places. */

@@ -17,6 +17,8 @@ const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'on
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
+/** Mappings in which the author writes whatever he likes. */
+const FREE = ['tags', 'metadata']
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
 const SEMVER =
   /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?$/
@@ -65,7 +67,11 @@ function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | und
   const given = checker.required(flow, 'A definition', 'document')
   const map = given && checker.map(given, '`document`')
   if (map === undefined) return undefined
-  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, 'tags', 'metadata'])
+  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
+  for (const key of FREE) {
+    const value = entryOf(map, key)?.value
+    if (value !== undefined) checker.map(value, `\`${key}\``)
+  }
   const [dsl, namespace, name, version] = REQUIRED.map((key) => requiredText(map, key, checker))
   const [title, summary] = OPTIONAL.map((key) => optionalText(map, key, checker))
   if (dsl === undefined || namespace === undefined || name === undefined || version === undefined)

@@ -28,7 +28,7 @@ export function factsOf(
     secrets: [...used.secrets].sort(compareText),
     kinds: [...new Set(kindsOf(tasks))].sort(compareText),
     events: { ...events, fixed: events.fixed + RUN_EVENTS },
-    fan_out: Math.max(1, ...tasks.map(fanOutOf)),
+    fanOut: Math.max(1, ...tasks.map(fanOutOf)),
   }
 }
 

@@ -118,7 +118,7 @@ export interface Facts {
   readonly kinds?: readonly string[]
   readonly events?: EventEstimate
   /** How many of its tasks go on at the same time, at most. */
-  readonly fan_out?: number
+  readonly fanOut?: number
 }
 
 /**

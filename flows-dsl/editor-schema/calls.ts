@@ -7,7 +7,7 @@ import { either, flag, mapping, named, ref, type Schema, text, when } from './wo
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** Kinds of call that the language has and this release has not. */
-const LATER = ['asyncapi', 'grpc', 'openapi', 'a2a', 'mcp']
+const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
 
 const lettersOf = (method: string) =>
   method.replaceAll(/./g, (letter) => `[${letter}${letter.toLowerCase()}]`)
@@ -112,6 +112,16 @@ const withPassword = (one: Schema): Schema => ({
   ),
 })
 
+/** What is made of the answer. */
+const ANSWER: Readonly<Record<string, Schema>> = {
+  output: either(
+    'What the task yields: the content, the whole response, or the bytes in base64.',
+    { enum: ['content', 'response', 'raw'], default: 'content' },
+    EXPRESSION,
+  ),
+  redirect: either('Whether a redirect (300 to 399) is an answer, not an error.', flag(false), EXPRESSION),
+}
+
 export const CALLS: Readonly<Record<string, Schema>> = {
   policy: {
     ...mapping('How a call says who it is: one scheme.', {
@@ -159,18 +169,24 @@ export const CALLS: Readonly<Record<string, Schema>> = {
       headers: pairs('Headers of the request.'),
       query: pairs('Parameters of the query.'),
       body: ref('filter', 'The body of the request.'),
-      output: either(
-        'What the task yields: the content, the whole response, or the bytes in base64.',
-        { enum: ['content', 'response', 'raw'], default: 'content' },
-        EXPRESSION,
-      ),
-      redirect: either(
-        'Whether a redirect (300 to 399) is an answer, not an error.',
-        flag('', false),
-        EXPRESSION,
-      ),
+      ...ANSWER,
     },
     ['method', 'endpoint'],
+  ),
+  openapi: mapping(
+    'An operation of an OpenAPI document.',
+    {
+      document: mapping(
+        'Where the document is.',
+        { name: text('What it is called.'), endpoint: ref('endpoint') },
+        ['endpoint'],
+      ),
+      operationId: text('The id of the operation.'),
+      parameters: named('Parameters by their names.', ref('filter')),
+      authentication: ref('authentication'),
+      ...ANSWER,
+    },
+    ['document', 'operationId'],
   ),
   functionArguments: named('Arguments by their names.', ref('filter')),
 }
@@ -185,11 +201,18 @@ export function callTasks(
     description:
       'A function under `use.functions`, or of the catalogue by its full name: name:version@catalog.',
     type: 'string',
-    not: { enum: ['http', ...LATER, ...names] },
+    not: { enum: ['http', 'openapi', ...LATER, ...names] },
   }
   return [
     {
       keys: { call: { const: 'http', description: 'Sends an HTTP request.' }, with: ref('http') },
+      required: ['call', 'with'],
+    },
+    {
+      keys: {
+        call: { const: 'openapi', description: 'Calls an operation of an OpenAPI document.' },
+        with: ref('openapi'),
+      },
       required: ['call', 'with'],
     },
     ...functions,

@@ -5,6 +5,7 @@ import type { Catalogue } from '../checker.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS } from './errors.ts'
 import { EVENTS } from './events.ts'
+import { jsonSchema } from './json-schema.ts'
 import { taskSchemas } from './tasks.ts'
 import { VALUES } from './values.ts'
 import { either, list, mapping, named, namedList, ref, type Schema, text, word } from './words.ts'
@@ -134,8 +135,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
   }
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'A flow',
     ...mapping('A flow in the DSL of the Open Workflow Specification 1.0.', properties, ['document', 'do']),
-    $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS },
+    $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
   }
 }

@@ -84,7 +84,7 @@ const RUN = mapping(
       },
       ['namespace', 'name'],
     ),
-    await: flag('Whether the task lasts as long as the flow that it runs.', true),
+    await: { description: 'Whether the task lasts as long as the flow that it runs.', ...flag(true) },
     return: word(
       'What the task yields: the output of the flow (stdout), or nothing.',
       ['stdout', 'none'],
@@ -99,7 +99,7 @@ const APPROVE: Schema = {
     'Waits for people to decide.',
     {
       title: text('What is to be decided, for people.'),
-      form: either('A JSON Schema of what comes with a decision.', { type: 'object' }, { type: 'boolean' }),
+      form: ref('jsonSchema', 'What must come with a decision.'),
       approvers: either(
         'Who may decide.',
         list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
@@ -107,7 +107,7 @@ const APPROVE: Schema = {
       ),
       quorum: { ...count('How many must approve.', 100), default: 1 },
       deadline: ref('duration', 'How long there is to decide.'),
-      fourEyes: flag('Whoever started the run may not decide.', true),
+      fourEyes: { description: 'Whoever started the run may not decide.', ...flag(true) },
       onDeadline: word('What becomes of it when the time is over.', ['fault', 'reject', 'approve'], true),
       onReject: word('What a rejection is: an output, or an error.', ['continue', 'fault'], true),
     },
@@ -137,7 +137,10 @@ const KINDS: readonly Kind[] = [
         'Runs branches at the same time.',
         {
           branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
-          compete: flag('The first to end gives the output; the others are cancelled.', false),
+          compete: {
+            description: 'The first to end gives the output; the others are cancelled.',
+            ...flag(false),
+          },
         },
         ['branches'],
       ),
@@ -184,8 +187,12 @@ export function taskSchemas(catalogue: Catalogue): Record<string, Schema> {
   return { tasks: namedList('Tasks, one after the other, each with its name.', ref('task'), names), task }
 }
 
+/** Editors show the title where they offer one kind among others. */
 function taskOf({ keys, required }: Kind): Schema {
+  const [kind = ''] = required
+  const called = keys['call']?.['const']
   return {
+    title: called === undefined ? kind : `${kind}: ${String(called)}`,
     type: 'object',
     properties: { ...keys, ...COMMON },
     required: [...required],

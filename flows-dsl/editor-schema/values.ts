@@ -56,7 +56,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     'A JSON Schema that data must fit, or the task ends in an error of the type validation.',
     {
       format: word('The format of the schema.', ['json', 'json:2020-12'], true),
-      document: either('The schema itself.', { type: 'object' }, { type: 'boolean' }),
+      document: ref('jsonSchema', 'The schema itself.'),
     },
     ['document'],
   ),

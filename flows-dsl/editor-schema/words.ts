@@ -50,8 +50,8 @@ export function word(description: string, words: readonly string[], isDefault = 
   return { description, enum: [...words], ...(isDefault && { default: fallback }) }
 }
 
-export function flag(description: string, fallback: boolean): Schema {
-  return { description, type: 'boolean', default: fallback }
+export function flag(fallback: boolean): Schema {
+  return { type: 'boolean', default: fallback }
 }
 
 /** What stands under that name in `$defs`. */

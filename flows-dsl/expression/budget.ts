@@ -23,43 +23,60 @@ export function newBudget(): Budget {
 /** @throws FlowError (expression) */
 export function spend(budget: Budget, steps: number): void {
   budget.steps -= steps
-  if (budget.steps < 0)
-    throw new FlowError(ERRORS.expression, 'The expressions of the flow take too many steps.')
+  if (budget.steps < 0) refuse('The expressions of the flow take too many steps.')
 }
 
 /** Refuses a value before it is built. @throws FlowError (expression) */
 export function checkSize(budget: Budget, size: number): void {
-  if (size > budget.sizeMax)
-    throw new FlowError(ERRORS.expression, `A value is larger than ${budget.sizeMax}.`)
+  if (size > budget.sizeMax) refuse(`A value is larger than ${budget.sizeMax}.`)
+}
+
+/** Pays for a text, or a list of items, that is about to be made. @throws FlowError (expression) */
+export function charge(budget: Budget, size: number): void {
+  checkSize(budget, size)
+  spend(budget, 1 + (size >> 4))
 }
 
 /** @throws FlowError (expression) */
 export function checkDepth(budget: Budget, depth: number): void {
-  if (depth > budget.depthMax) {
-    throw new FlowError(ERRORS.expression, `A value is nested deeper than ${budget.depthMax}.`)
-  }
+  if (depth > budget.depthMax) refuse(`A value is nested deeper than ${budget.depthMax}.`)
+}
+
+/** Ends the evaluation; no `try` of an expression catches this. */
+export function refuse(detail: string): never {
+  throw new FlowError(ERRORS.expression, detail)
 }
 
 /**
  * Walks a value and refuses one that is too large or too deep. Parts may be shared (`. | [., .] | [., .]
  * …`), so the walk counts them as often as JSON would write them, and stops at the limit. The walk itself is paid for:
  * a large value that is handed from step to step costs each time.
+ * @returns whether all its numbers are numbers of JSON
  * @throws FlowError (expression)
  */
-export function measure(value: Json, budget: Budget): void {
-  const open: { readonly value: Json; readonly depth: number }[] = [{ value, depth: 1 }]
-  let size = 0
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    spend(budget, 1)
-    checkDepth(budget, next.depth)
-    size += typeof next.value === 'string' ? next.value.length + 2 : 1
-    if (typeof next.value === 'object' && next.value !== null) {
-      for (const [key, item] of Object.entries(next.value)) {
-        size += Array.isArray(next.value) ? 1 : key.length + 4
-        checkSize(budget, size)
-        open.push({ value: item, depth: next.depth + 1 })
-      }
-    }
-    checkSize(budget, size)
+export function measure(value: Json, budget: Budget): boolean {
+  if (typeof value === 'number') return Number.isFinite(value)
+  const sizes = { size: 0, finite: true }
+  weigh(value, budget, 1, sizes)
+  return sizes.finite
+}
+
+/** Recurses no deeper than the limit of depth. */
+function weigh(value: Json, budget: Budget, depth: number, sum: { size: number; finite: boolean }): void {
+  spend(budget, 1)
+  checkDepth(budget, depth)
+  if (typeof value === 'string') sum.size += value.length + 2
+  else sum.size++
+  if (typeof value === 'number' && !Number.isFinite(value)) sum.finite = false
+  checkSize(budget, sum.size)
+  if (typeof value !== 'object' || value === null) return
+  if (Array.isArray(value)) {
+    sum.size += value.length
+    for (let i = 0; i < value.length; i++) weigh(value[i] ?? null, budget, depth + 1, sum)
+    return
+  }
+  for (const key in value) {
+    sum.size += key.length + 4
+    weigh(value[key] ?? null, budget, depth + 1, sum)
   }
 }

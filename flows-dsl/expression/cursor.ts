@@ -1,6 +1,6 @@
 /** Knows where the reader of an expression stands in its text, and how to stop it. */
 
-import type { Expression, ExpressionFault } from './expression.ts'
+import type { ExpressionFault } from './expression.ts'
 
 /** Thrown by the parser for its own use: `parseExpression` catches it and answers with the fault. */
 export class Stop extends Error {
@@ -10,27 +10,6 @@ export class Stop extends Error {
     super(fault.message)
     this.fault = fault
   }
-}
-
-/**
- * What the parts of the grammar share: the place, the variables that exist, and the way back into the whole.
- */
-export interface Reader {
-  readonly cursor: Cursor
-  readonly variables: readonly string[]
-  readonly nested: (reader: Reader) => Expression
-  readonly variable: (reader: Reader) => Expression
-  nesting: number
-}
-
-const NESTING_MAX = 64
-
-/** Guards the recursion of the parser: a text of any length is refused before the stack is. */
-export function deeper<T>(reader: Reader, read: (reader: Reader) => T): T {
-  if (++reader.nesting > NESTING_MAX) throw reader.cursor.stop(`Nested deeper than ${NESTING_MAX}.`)
-  const result = read(reader)
-  reader.nesting--
-  return result
 }
 
 const BLANK = /(?:[ \t\r\n]|#[^\n]*)*/y
@@ -56,10 +35,15 @@ export class Cursor {
     this.match(BLANK)
   }
 
+  /** Whether a sign stands here, after blanks. */
+  sees(sign: string): boolean {
+    this.blank()
+    return this.text.startsWith(sign, this.offset)
+  }
+
   /** Takes a sign after blanks if it stands here. */
   take(sign: string): boolean {
-    this.blank()
-    if (!this.text.startsWith(sign, this.offset)) return false
+    if (!this.sees(sign)) return false
     this.offset += sign.length
     return true
   }
@@ -70,6 +54,19 @@ export class Cursor {
 
   word(): string | undefined {
     return this.match(WORD)
+  }
+
+  /** Takes one word after blanks if it stands here as a whole. */
+  takeWord(word: string): boolean {
+    this.blank()
+    const start = this.offset
+    if (this.word() === word) return true
+    this.offset = start
+    return false
+  }
+
+  expectWord(word: string): void {
+    if (!this.takeWord(word)) throw this.stop(`Expected \`${word}\` but found ${this.here()}.`)
   }
 
   /** The character here, for messages. */

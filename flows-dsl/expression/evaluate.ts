@@ -1,113 +1,85 @@
-/** Knows how an expression yields its value. Takes only trees of the definition; data is never parsed. */
+/** Knows how an expression yields its values. Takes only trees of the definition; data is never parsed. */
 
-import type { Json } from '../ir.ts'
-import { fieldOf, objectOf } from '../json.ts'
-import { type Budget, checkDepth, checkSize, measure, spend } from './budget.ts'
-import type { BinaryOperator, Expression } from './expression.ts'
-import { add, at, compare, refuse, subtract, typeOf } from './values.ts'
+import type { Json, JsonObject } from '../json.ts'
+import { type Budget, measure, refuse } from './budget.ts'
+import { filterOf } from './compile.ts'
+import type { Expression } from './expression.ts'
+import { Failure } from './failure.ts'
+import { ON, type Run, tick } from './filter.ts'
+import { define } from './values.ts'
 
-type Variables = Readonly<Record<string, Json>>
+export { isTrue } from './values.ts'
 
-interface Scope {
-  readonly variables: Variables
-  readonly budget: Budget
+/** What an evaluation knows besides its input. */
+export interface Surroundings {
+  readonly variables: Readonly<Record<string, Json>>
+  /** The time of the run in milliseconds, which is `now`; nothing here reads a clock. */
+  readonly nowMs: number
 }
 
 /**
- * Evaluates a parsed expression.
+ * Evaluates a parsed expression that yields one value; one that yields none is null.
  * @param input the value of `.`
  * @param budget is used up by the call, so that many evaluations can share one
- * @throws FlowError (expression) where jq would fail and where the budget ends
+ * @throws FlowError (expression) where jq would fail, where there is more than one value, and where the budget ends
  */
-export function evaluate(expression: Expression, input: Json, variables: Variables, budget: Budget): Json {
-  const output = valueAt(expression, input, { variables, budget }, 1)
-  measure(output, budget)
-  return output
+export function evaluate(expression: Expression, input: Json, around: Surroundings, budget: Budget): Json {
+  let output: Json | undefined
+  runAll(expression, input, around, budget, (value) => {
+    if (output !== undefined) refuse('The expression yields more than one value; collect them with [ … ].')
+    output = value
+  })
+  return output === undefined ? null : finished(output, budget)
 }
 
-/** What jq takes for true: everything but null and false. */
-export function isTrue(value: Json): boolean {
-  return value !== null && value !== false
+/** All values that an expression yields. @throws FlowError (expression) as `evaluate`, but not for their number */
+export function evaluateAll(
+  expression: Expression,
+  input: Json,
+  around: Surroundings,
+  budget: Budget,
+): Json[] {
+  const outputs: Json[] = []
+  runAll(expression, input, around, budget, (value) => outputs.push(finished(value, budget)))
+  return outputs
 }
 
-function valueAt(node: Expression, input: Json, scope: Scope, depth: number): Json {
-  spend(scope.budget, 1)
-  checkDepth(scope.budget, depth)
-  const of = (child: Expression, dot = input): Json => valueAt(child, dot, scope, depth + 1)
-  switch (node.op) {
-    case 'identity':
-      return input
-    case 'literal':
-      return node.value
-    case 'variable':
-      return fieldOf(scope.variables, node.name) ?? null
-    case 'index':
-      return at(of(node.of), of(node.key))
-    case 'object':
-      return objectOf(node.entries.map(([key, value]) => [keyOf(of(key)), of(value)]))
-    case 'array':
-      return node.items.map((item) => of(item))
-    case 'text':
-      return join(
-        node.parts.map((part) => of(part)),
-        scope.budget,
-      )
-    case 'negate':
-      return subtract(0, of(node.of))
-    case 'not':
-      return !isTrue(input)
-    case 'pipe':
-      return of(node.right, of(node.left))
-    case 'and':
-      return isTrue(of(node.left)) && isTrue(of(node.right))
-    case 'or':
-      return isTrue(of(node.left)) || isTrue(of(node.right))
-    case 'alternative': {
-      const left = of(node.left)
-      return isTrue(left) ? left : of(node.right)
+function runAll(
+  expression: Expression,
+  input: Json,
+  { variables, nowMs }: Surroundings,
+  budget: Budget,
+  receive: (value: Json) => void,
+): void {
+  const run: Run = { budget, variables, nowMs, depth: 0, tail: undefined }
+  try {
+    const { one, each } = filterOf(expression)
+    tick(run)
+    if (one !== undefined) receive(one(run, undefined, input))
+    else {
+      each(run, undefined, input, (value) => {
+        tick(run)
+        receive(value)
+        return ON
+      })
     }
-    case 'binary':
-      return binary(node.operator, of(node.left), of(node.right), scope.budget)
+  } catch (error) {
+    throw error instanceof Failure ? error.toFlowError() : error
   }
 }
 
-function binary(op: BinaryOperator, a: Json, b: Json, budget: Budget): Json {
-  switch (op) {
-    case '+':
-      return add(a, b, budget)
-    case '-':
-      return subtract(a, b)
-    case '==':
-      return compare(a, b, budget) === 0
-    case '!=':
-      return compare(a, b, budget) !== 0
-    case '<':
-      return compare(a, b, budget) < 0
-    case '<=':
-      return compare(a, b, budget) <= 0
-    case '>':
-      return compare(a, b, budget) > 0
-    case '>=':
-      return compare(a, b, budget) >= 0
+/** JSON has neither infinity nor what is no number: these become the largest double and null, as in jq. */
+function finished(value: Json, budget: Budget): Json {
+  return measure(value, budget) ? value : finite(value)
+}
+
+function finite(value: Json): Json {
+  if (typeof value === 'number') {
+    return Number.isNaN(value) ? null : Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value))
   }
-}
-
-function keyOf(key: Json): string {
-  if (typeof key === 'string') return key
-  throw refuse(`A key of an object must be a string, not ${typeOf(key)}.`)
-}
-
-/** Strings as they are, everything else as JSON. */
-function join(parts: readonly Json[], budget: Budget): string {
-  const texts = parts.map((part) => (typeof part === 'string' ? part : writeJson(part, budget)))
-  const length = texts.reduce((sum, text) => sum + text.length, 0)
-  checkSize(budget, length)
-  spend(budget, 1 + length / 64)
-  return texts.join('')
-}
-
-/** Measured first: `JSON.stringify` recurses, and shared parts can grow without end. */
-function writeJson(value: Json, budget: Budget): string {
-  measure(value, budget)
-  return JSON.stringify(value)
+  if (Array.isArray(value)) return value.map(finite)
+  if (typeof value !== 'object' || value === null) return value
+  const object: JsonObject = {}
+  for (const key of Object.keys(value)) define(object, key, finite(value[key] ?? null))
+  return object
 }

@@ -1,7 +1,7 @@
 /** Knows how texts and objects are written in an expression. */
 
-import type { Reader } from './cursor.ts'
 import type { Expression } from './expression.ts'
+import type { Reader } from './reader.ts'
 
 const PLAIN = /[^"\\]+/y
 const HEX = /[0-9a-fA-F]{4}/y
@@ -16,8 +16,11 @@ const ESCAPES: Readonly<Record<string, string>> = {
   t: '\t',
 }
 
-/** A text in double quotes, with the escapes of JSON and `\( … )`, whose value is put in. */
-export function parseText(reader: Reader): Expression {
+/**
+ * A text in double quotes, with the escapes of JSON and `\( … )`, whose value is put in.
+ * @param format how values that are put in are written, without `@`
+ */
+export function parseText(reader: Reader, format?: string): Expression {
   const { cursor } = reader
   const parts: Expression[] = []
   let plain = ''
@@ -29,12 +32,12 @@ export function parseText(reader: Reader): Expression {
       plain += escaped(reader)
       continue
     }
-    parts.push({ op: 'literal', value: plain }, reader.nested(reader))
+    parts.push({ op: 'literal', value: plain }, reader.grammar.query(reader))
     plain = ''
     cursor.expect(')')
   }
   if (parts.length === 0) return { op: 'literal', value: plain }
-  return { op: 'text', parts: [...parts, { op: 'literal', value: plain }] }
+  return { op: 'text', parts: [...parts, { op: 'literal', value: plain }], ...(format && { format }) }
 }
 
 function escaped({ cursor }: Reader): string {
@@ -53,43 +56,4 @@ function escaped({ cursor }: Reader): string {
 
 function hex(digits: string | undefined): number | undefined {
   return digits === undefined ? undefined : Number.parseInt(digits, 16)
-}
-
-/** The inside of `{ }`. `{a}` is `{a: .a}` and `{$a}` is `{a: $a}`, as in jq; the `{` is already read. */
-export function parseObject(reader: Reader): Expression {
-  const { cursor } = reader
-  const entries: (readonly [Expression, Expression])[] = []
-  while (!cursor.take('}')) {
-    entries.push(parseEntry(reader))
-    if (cursor.take(',')) continue
-    cursor.expect('}')
-    break
-  }
-  return { op: 'object', entries }
-}
-
-function parseEntry(reader: Reader): readonly [Expression, Expression] {
-  const { cursor } = reader
-  cursor.blank()
-  if (cursor.take('$')) {
-    const variable = reader.variable(reader)
-    return [{ op: 'literal', value: variable.op === 'variable' ? variable.name : '' }, variable]
-  }
-  const word = cursor.word()
-  const short = word !== undefined || cursor.text[cursor.offset] === '"'
-  const key = word !== undefined ? ({ op: 'literal', value: word } as const) : parseKey(reader)
-  if (short && !cursor.take(':')) return [key, { op: 'index', of: { op: 'identity' }, key }]
-  if (!short) cursor.expect(':')
-  return [key, reader.nested(reader)]
-}
-
-function parseKey(reader: Reader): Expression {
-  const { cursor } = reader
-  if (cursor.text[cursor.offset] === '"') return parseText(reader)
-  if (!cursor.take('(')) {
-    throw cursor.stop(`A key is a name, a text or an expression in ( ), not ${cursor.here()}.`)
-  }
-  const key = reader.nested(reader)
-  cursor.expect(')')
-  return key
 }

@@ -1,9 +1,18 @@
-/** Knows the grammar of expressions (jq 1.7 manual), and which parts of jq are not there yet. */
+/** Knows the grammar of expressions (jq 1.7 manual): pipes, commas, bindings and operators. */
 
-import { didYouMean } from '../faults.ts'
-import { Cursor, deeper, type Reader, Stop } from './cursor.ts'
-import { type BinaryOperator, childrenOf, type Expression, type ExpressionFault } from './expression.ts'
-import { parseObject, parseText } from './literals.ts'
+import { Stop } from './cursor.ts'
+import {
+  type AssignOperator,
+  type BinaryOperator,
+  childrenOf,
+  type Expression,
+  type ExpressionFault,
+  variablesOf,
+} from './expression.ts'
+import { parsePatterns } from './parse-patterns.ts'
+import { parsePostfix } from './parse-terms.ts'
+import { unexpected } from './parse-words.ts'
+import { type Grammar, Reader } from './reader.ts'
 
 /**
  * All variables there are; where each one stands is said in checker.ts (OWS 1.0 "Runtime expression
@@ -17,31 +26,42 @@ const VARIABLES = ['context', 'input', 'output', 'workflow', 'task', 'runtime'] 
 const DEPTH_MAX = 128
 const NODES_MAX = 2_000
 
-type Operator = {
-  readonly sign: string
-  readonly op: 'and' | 'or' | 'alternative' | BinaryOperator
-  readonly level: number
-}
+type Operator = { readonly sign: string; readonly level: number }
 
-/** Longer signs first. `//` is right-associative, comparisons do not associate (jq's grammar). */
+/** Longer signs first. `//` is right-associative; assignments and comparisons do not associate (jq's grammar). */
 const OPERATORS: readonly Operator[] = [
-  { sign: '//', op: 'alternative', level: 1 },
-  { sign: 'or', op: 'or', level: 2 },
-  { sign: 'and', op: 'and', level: 3 },
-  { sign: '==', op: '==', level: 4 },
-  { sign: '!=', op: '!=', level: 4 },
-  { sign: '<=', op: '<=', level: 4 },
-  { sign: '>=', op: '>=', level: 4 },
-  { sign: '<', op: '<', level: 4 },
-  { sign: '>', op: '>', level: 4 },
-  { sign: '+', op: '+', level: 5 },
-  { sign: '-', op: '-', level: 5 },
+  { sign: '//=', level: 2 },
+  { sign: '//', level: 1 },
+  { sign: '==', level: 5 },
+  { sign: '!=', level: 5 },
+  { sign: '<=', level: 5 },
+  { sign: '>=', level: 5 },
+  { sign: '|=', level: 2 },
+  { sign: '+=', level: 2 },
+  { sign: '-=', level: 2 },
+  { sign: '*=', level: 2 },
+  { sign: '/=', level: 2 },
+  { sign: '%=', level: 2 },
+  { sign: '=', level: 2 },
+  { sign: 'or', level: 3 },
+  { sign: 'and', level: 4 },
+  { sign: '<', level: 5 },
+  { sign: '>', level: 5 },
+  { sign: '+', level: 6 },
+  { sign: '-', level: 6 },
+  { sign: '*', level: 7 },
+  { sign: '/', level: 7 },
+  { sign: '%', level: 7 },
 ]
 const ALTERNATIVE = 1
-const COMPARISON = 4
+const ASSIGNMENT = 2
+const COMPARISON = 5
 
-const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y
-const NOT_YET = /\.\.|\.\[\s*\]|\?\/\/|[|+*/%-]=|[,*/%?@=]/y
+const GRAMMAR: Grammar = {
+  query: parseQuery,
+  operators: (reader) => parseBinary(reader, ALTERNATIVE),
+  postfix: parsePostfix,
+}
 
 /**
  * Parses the text of an expression, without `${ }`.
@@ -53,10 +73,9 @@ export function parseExpression(
   variables: readonly string[] = VARIABLES,
 ): Expression | ExpressionFault {
   try {
-    const cursor = new Cursor(text)
-    const reader: Reader = { cursor, variables, nested: parsePipe, variable: parseVariable, nesting: 0 }
-    const expression = parsePipe(reader)
-    if (cursor.offset < text.length) throw unexpected(cursor)
+    const reader = new Reader(text, { variables, functions: [], labels: [] }, GRAMMAR)
+    const expression = parseQuery(reader)
+    if (reader.cursor.offset < text.length) throw unexpected(reader.cursor)
     return withinLimits(expression) ? expression : { offset: 0, message: 'The expression is too large.' }
   } catch (error) {
     if (error instanceof Stop) return error.fault
@@ -65,171 +84,111 @@ export function parseExpression(
 }
 
 /** Reads up to the end or to a sign that cannot go on; blanks after it are read too. */
-function parsePipe(reader: Reader): Expression {
-  return deeper(reader, () => {
+function parseQuery(reader: Reader): Expression {
+  return reader.deeper(() => {
     const { cursor } = reader
-    const left = parseBinary(reader, ALTERNATIVE)
-    const piped = !startsWith(cursor, '|=') && cursor.take('|')
-    return piped ? { op: 'pipe', left, right: parsePipe(reader) } : left
+    const items = [parseItem(reader)]
+    while (cursor.take(',')) items.push(parseItem(reader))
+    const [first] = items
+    const left: Expression = items.length === 1 && first !== undefined ? first : { op: 'comma', items }
+    return cursor.take('|') ? { op: 'pipe', left, right: parseQuery(reader) } : left
   })
+}
+
+/** What stands between commas. A definition or a binding reaches to the end of what it stands in. */
+function parseItem(reader: Reader): Expression {
+  const { cursor } = reader
+  if (cursor.takeWord('def')) return parseDefinition(reader)
+  if (cursor.takeWord('label')) return parseLabel(reader)
+  const source = parseBinary(reader, ALTERNATIVE)
+  if (!cursor.takeWord('as')) return source
+  const patterns = parsePatterns(reader)
+  cursor.expect('|')
+  const body = reader.within({ variables: patterns.flatMap(variablesOf) }, parseQuery)
+  return { op: 'as', source, patterns, body }
+}
+
+function parseLabel(reader: Reader): Expression {
+  const { cursor } = reader
+  cursor.expect('$')
+  const name = cursor.word()
+  if (name === undefined) throw cursor.stop('A name must follow `$`.')
+  cursor.expect('|')
+  return { op: 'label', name, body: reader.within({ labels: [name] }, parseQuery) }
+}
+
+function parseDefinition(reader: Reader): Expression {
+  const { cursor } = reader
+  cursor.blank()
+  const name = cursor.word()
+  if (name === undefined) throw cursor.stop(`Expected a name but found ${cursor.here()}.`)
+  const params = cursor.take('(') ? parseParams(reader) : []
+  cursor.expect(':')
+  const own = `${name}/${params.length}`
+  const values = params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
+  const filters = params.map((param) => `${param.replace('$', '')}/0`)
+  const inside = { functions: [...filters, own], variables: values }
+  const body = reader.within(inside, parseQuery)
+  cursor.expect(';')
+  return { op: 'define', name, params, body, rest: reader.within({ functions: [own] }, parseQuery) }
+}
+
+function parseParams({ cursor }: Reader): string[] {
+  const params: string[] = []
+  do {
+    const sign = cursor.take('$') ? '$' : ''
+    cursor.blank()
+    const name = cursor.word()
+    if (name === undefined) throw cursor.stop(`Expected a name but found ${cursor.here()}.`)
+    params.push(sign + name)
+  } while (cursor.take(';'))
+  cursor.expect(')')
+  return params
 }
 
 /** Precedence climbing. Only `//` associates to the right and so recurses on itself. */
 function parseBinary(reader: Reader, level: number): Expression {
-  let left = parseUnary(reader)
+  let left = parsePostfix(reader)
   for (;;) {
-    const operator = takeOperator(reader.cursor, level)
+    const operator = takeOperator(reader, level)
     if (operator === undefined) return left
     const right =
       operator.level === ALTERNATIVE
-        ? deeper(reader, () => parseBinary(reader, ALTERNATIVE))
+        ? reader.deeper(() => parseBinary(reader, ALTERNATIVE))
         : parseBinary(reader, operator.level + 1)
-    left = combine(operator.op, left, right)
-    if (operator.level === COMPARISON && takeOperator(reader.cursor, COMPARISON) !== undefined) {
-      throw reader.cursor.stop('Comparisons do not chain; put `and` between them.')
-    }
+    left = combine(operator.sign, left, right)
+    refuseChain(reader, operator.level)
   }
 }
 
-function combine(op: Operator['op'], left: Expression, right: Expression): Expression {
-  if (op === 'alternative' || op === 'or' || op === 'and') return { op, left, right }
-  return { op: 'binary', operator: op, left, right }
+function refuseChain(reader: Reader, level: number): void {
+  if (level !== COMPARISON && level !== ASSIGNMENT) return
+  const next = takeOperator(reader, level)
+  if (next?.level !== level) {
+    if (next !== undefined) reader.cursor.offset -= next.sign.length
+    return
+  }
+  const what = level === COMPARISON ? 'Comparisons do not chain; put `and` between them.' : ''
+  throw reader.cursor.stop(what || 'Assignments do not chain; put `|` between them.')
 }
 
-function takeOperator(cursor: Cursor, level: number): Operator | undefined {
+function combine(sign: string, left: Expression, right: Expression): Expression {
+  if (sign === 'or' || sign === 'and') return { op: sign, left, right }
+  if (sign === '//') return { op: 'alternative', left, right }
+  if (sign === '=' || (sign.endsWith('=') && !'== != <= >='.includes(sign)))
+    return { op: 'assign', operator: sign as AssignOperator, left, right }
+  return { op: 'binary', operator: sign as BinaryOperator, left, right }
+}
+
+function takeOperator({ cursor }: Reader, level: number): Operator | undefined {
   cursor.blank()
   const { text, offset } = cursor
   const found = OPERATORS.find(({ sign }) => text.startsWith(sign, offset))
   if (found === undefined || found.level < level) return undefined
   const after = text.slice(offset + found.sign.length, offset + found.sign.length + 1)
-  const isWord = found.op === 'and' || found.op === 'or'
-  if (isWord ? /[A-Za-z0-9_]/.test(after) : after === '=' && !found.sign.includes('=')) return undefined
+  if ((found.sign === 'and' || found.sign === 'or') && /[A-Za-z0-9_]/.test(after)) return undefined
   cursor.offset += found.sign.length
   return found
-}
-
-function parseUnary(reader: Reader): Expression {
-  if (!reader.cursor.take('-')) return parsePath(reader)
-  const of = deeper(reader, parseUnary)
-  return of.op === 'literal' && typeof of.value === 'number'
-    ? { op: 'literal', value: -of.value }
-    : { op: 'negate', of }
-}
-
-/** A term and the fields and indices behind it: `.a.b`, `.["x"]`, `$name.path[0]`. */
-function parsePath(reader: Reader): Expression {
-  const { cursor } = reader
-  cursor.blank()
-  const dot = cursor.match(/\.(?![.\d])/y) !== undefined
-  const key = dot ? parseName(reader) : undefined
-  let path: Expression = dot ? { op: 'identity' } : parseTerm(reader)
-  if (key !== undefined) path = { op: 'index', of: path, key }
-  for (;;) {
-    const next = parseField(reader) ?? parseIndex(reader)
-    if (next === undefined) return path
-    path = { op: 'index', of: path, key: next }
-  }
-}
-
-/** `.name`, `."name"`; also the dot of `.[`, which is not needed behind a path. */
-function parseField(reader: Reader): Expression | undefined {
-  const { cursor } = reader
-  cursor.blank()
-  const start = cursor.offset
-  if (cursor.match(/\./y) === undefined) return undefined
-  const name = parseName(reader)
-  if (name === undefined && cursor.text[cursor.offset] !== '[') throw unexpected(cursor, start)
-  return name
-}
-
-function parseName(reader: Reader): Expression | undefined {
-  const { cursor } = reader
-  const word = cursor.word()
-  if (word !== undefined) return { op: 'literal', value: word }
-  return cursor.text[cursor.offset] === '"' ? parseText(reader) : undefined
-}
-
-function parseIndex(reader: Reader): Expression | undefined {
-  const { cursor } = reader
-  if (cursor.text[cursor.offset] !== '[') return undefined
-  if (/^\[\s*\]/.test(cursor.text.slice(cursor.offset, cursor.offset + 32))) throw notYet(cursor, '.[]')
-  cursor.expect('[')
-  const key = parsePipe(reader)
-  if (startsWith(cursor, ':')) throw notYet(cursor, 'a slice')
-  cursor.expect(']')
-  return key
-}
-
-function parseTerm(reader: Reader): Expression {
-  const { cursor } = reader
-  const number = cursor.match(NUMBER)
-  if (number !== undefined) return numberOf(cursor, number)
-  if (cursor.text[cursor.offset] === '"') return parseText(reader)
-  if (cursor.take('$')) return parseVariable(reader)
-  if (cursor.take('[')) return parseArray(reader)
-  if (cursor.take('{')) return parseObject(reader)
-  if (!cursor.take('(')) return parseKeyword(cursor)
-  const inner = parsePipe(reader)
-  cursor.expect(')')
-  return inner
-}
-
-function parseArray(reader: Reader): Expression {
-  const { cursor } = reader
-  const items: Expression[] = []
-  if (cursor.take(']')) return { op: 'array', items }
-  do items.push(parsePipe(reader))
-  while (cursor.take(','))
-  cursor.expect(']')
-  return { op: 'array', items }
-}
-
-function parseVariable({ cursor, variables }: Reader): Expression {
-  const start = cursor.offset
-  const name = cursor.word()
-  if (name === undefined) throw cursor.stop('A name must follow `$`.')
-  if (variables.includes(name)) return { op: 'variable', name }
-  const there = `There are: ${variables.map((variable) => `$${variable}`).join(', ')}.`
-  throw cursor.stop(
-    `There is no variable $${name} here.`,
-    start - 1,
-    didYouMean(name, variables, '$') ?? there,
-  )
-}
-
-function parseKeyword(cursor: Cursor): Expression {
-  const start = cursor.offset
-  const word = cursor.word()
-  if (word === undefined) throw unexpected(cursor)
-  if (word === 'not') return { op: 'not' }
-  if (word === 'true' || word === 'false') return { op: 'literal', value: word === 'true' }
-  if (word === 'null') return { op: 'literal', value: null }
-  cursor.offset = start
-  throw notYet(cursor, `\`${word}\``, `A field is written \`.${word}\`, a text \`"${word}"\`.`)
-}
-
-function numberOf(cursor: Cursor, text: string): Expression {
-  const value = Number(text)
-  if (!Number.isFinite(value))
-    throw cursor.stop(`${text} is too large for a number.`, cursor.offset - text.length)
-  return { op: 'literal', value }
-}
-
-function startsWith(cursor: Cursor, sign: string): boolean {
-  cursor.blank()
-  return cursor.text.startsWith(sign, cursor.offset)
-}
-
-function unexpected(cursor: Cursor, offset = cursor.offset): Stop {
-  cursor.offset = offset
-  const found = cursor.match(NOT_YET)
-  cursor.offset = offset
-  if (found !== undefined) return notYet(cursor, `\`${found}\``)
-  return cursor.stop(`Did not expect ${cursor.here()} here.`)
-}
-
-function notYet(cursor: Cursor, what: string, hint?: string): Stop {
-  return cursor.stop(`${what} is not a part of the language in this release.`, cursor.offset, hint)
 }
 
 function withinLimits(root: Expression): boolean {

@@ -1,35 +1,76 @@
-/** Knows what jq's operators mean for two values: their order, their equality, their sum. */
+/** Knows what jq's operators mean for two values: their order, their sum, their product. */
 
-import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { compareText, fieldOf, isObject } from '../json.ts'
-import { type Budget, checkDepth, checkSize, spend } from './budget.ts'
+import { type Budget, charge, checkDepth, checkSize, spend } from './budget.ts'
+import type { BinaryOperator } from './expression.ts'
+import { failure } from './failure.ts'
+import { splitText } from './text.ts'
 
-const ORDER = ['null', 'false', 'true', 'number', 'string', 'array', 'object']
+/** What jq takes for true: everything but null and false. */
+export function isTrue(value: Json): boolean {
+  return value !== null && value !== false
+}
 
-/** The name jq gives the type of a value. */
-export function typeOf(value: Json): string {
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'array' : typeof value
+/** @throws Failure where the operator does not take these values */
+export function calculate(operator: BinaryOperator, a: Json, b: Json, budget: Budget): Json {
+  switch (operator) {
+    case '+':
+      return add(a, b, budget)
+    case '-':
+      return subtract(a, b, budget)
+    case '*':
+      return multiply(a, b, budget)
+    case '/':
+      return divide(a, b, budget)
+    case '%':
+      return remainder(a, b)
+    case '==':
+      return compare(a, b, budget) === 0
+    case '!=':
+      return compare(a, b, budget) !== 0
+    case '<':
+      return compare(a, b, budget) < 0
+    case '<=':
+      return compare(a, b, budget) <= 0
+    case '>':
+      return compare(a, b, budget) > 0
+    case '>=':
+      return compare(a, b, budget) >= 0
+  }
 }
 
 /**
  * jq's order of all values: null, false, true, numbers, strings by code point, arrays, objects (first by
- * their sorted keys, then value by value).
+ * their sorted keys, then value by value). What is no number stands before all numbers, itself included.
  * @returns below 0, 0, or above 0
  */
 export function compare(a: Json, b: Json, budget: Budget, depth = 1): number {
   spend(budget, 1)
+  if (typeof a === 'number' && typeof b === 'number') return compareNumbers(a, b)
+  if (typeof a === 'string' && typeof b === 'string') {
+    spend(budget, Math.min(a.length, b.length) >> 6)
+    return compareText(a, b)
+  }
   checkDepth(budget, depth)
-  if (typeof a === 'number' && typeof b === 'number') return a - b
-  if (typeof a === 'string' && typeof b === 'string') return compareText(a, b)
   if (Array.isArray(a) && Array.isArray(b)) return compareArrays(a, b, budget, depth)
   if (isObject(a) && isObject(b)) return compareObjects(a, b, budget, depth)
   return rank(a) - rank(b)
 }
 
+function compareNumbers(a: number, b: number): number {
+  if (a < b) return -1
+  if (a > b) return 1
+  if (a === b) return 0
+  return Number.isNaN(a) ? -1 : 1
+}
+
 function rank(value: Json): number {
-  return ORDER.indexOf(typeof value === 'boolean' ? String(value) : typeOf(value))
+  if (value === null) return 0
+  if (typeof value === 'boolean') return value ? 2 : 1
+  if (typeof value === 'number') return 3
+  if (typeof value === 'string') return 4
+  return Array.isArray(value) ? 5 : 6
 }
 
 function compareArrays(a: Json[], b: Json[], budget: Budget, depth: number): number {
@@ -42,10 +83,8 @@ function compareArrays(a: Json[], b: Json[], budget: Budget, depth: number): num
 }
 
 function compareObjects(a: JsonObject, b: JsonObject, budget: Budget, depth: number): number {
-  const keys = Object.keys(a).sort(compareText)
-  const others = Object.keys(b).sort(compareText)
-  spend(budget, keys.length + others.length)
-  const order = compareArrays(keys, others, budget, depth)
+  const keys = sortedKeys(a, budget)
+  const order = compareArrays(keys, sortedKeys(b, budget), budget, depth)
   if (order !== 0) return order
   for (const key of keys) {
     const order = compare(fieldOf(a, key) ?? null, fieldOf(b, key) ?? null, budget, depth + 1)
@@ -54,61 +93,109 @@ function compareObjects(a: JsonObject, b: JsonObject, budget: Budget, depth: num
   return 0
 }
 
+/** The names of an object's fields by code point. */
+export function sortedKeys(object: JsonObject, budget: Budget): string[] {
+  const keys = Object.keys(object)
+  spend(budget, keys.length * (1 + Math.ceil(Math.log2(1 + keys.length) / 4)))
+  return keys.sort(compareText)
+}
+
 /** `+` of jq: null is neutral, numbers add, strings and arrays join, the fields of the right object win. */
 export function add(a: Json, b: Json, budget: Budget): Json {
+  if (typeof a === 'number' && typeof b === 'number') return a + b
   if (a === null) return b
   if (b === null) return a
-  if (typeof a === 'number' && typeof b === 'number') return finite(a + b)
   if (typeof a === 'string' && typeof b === 'string') {
     checkSize(budget, a.length + b.length)
-    spend(budget, 1 + (a.length + b.length) / 64)
+    spend(budget, 1 + ((a.length + b.length) >> 6))
     return a + b
   }
   if (Array.isArray(a) && Array.isArray(b)) {
-    checkSize(budget, a.length + b.length)
-    spend(budget, a.length + b.length)
-    return [...a, ...b]
+    charge(budget, a.length + b.length)
+    return a.concat(b)
   }
   if (isObject(a) && isObject(b)) return merge(a, b, budget)
-  throw refuse(`${describe(a)} and ${describe(b)} cannot be added.`)
+  throw failure('%v and %v cannot be added', a, b)
 }
 
 function merge(a: JsonObject, b: JsonObject, budget: Budget): JsonObject {
-  const entries = [...Object.entries(a), ...Object.entries(b)]
-  spend(budget, entries.length)
-  return Object.fromEntries(entries)
+  const count = Object.keys(a).length + Object.keys(b).length
+  checkSize(budget, count)
+  spend(budget, 1 + count)
+  return { ...a, ...b }
 }
 
-/** `-` between numbers. */
-export function subtract(a: Json, b: Json): Json {
-  if (typeof a === 'number' && typeof b === 'number') return finite(a - b)
-  throw refuse(`${describe(b)} cannot be subtracted from ${describe(a)}.`)
+/** `-` between numbers; from an array it takes all items that are equal to one of the other. */
+function subtract(a: Json, b: Json, budget: Budget): Json {
+  if (typeof a === 'number' && typeof b === 'number') return a - b
+  if (Array.isArray(a) && Array.isArray(b)) {
+    charge(budget, a.length)
+    return a.filter((item) => !b.some((other) => compare(item, other, budget) === 0))
+  }
+  throw failure('%v and %v cannot be subtracted', a, b)
 }
 
-/** JSON has no infinity; jq writes the largest double instead. */
-function finite(value: number): number {
-  return Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value))
+/** The longest string that jq makes; what is longer than a value may be is refused for good. */
+const REPEATED_MAX = 2_147_483_647
+
+/** `*`: numbers multiply, a string is repeated, an object is merged into the other at all depths. */
+function multiply(a: Json, b: Json, budget: Budget): Json {
+  if (typeof a === 'number' && typeof b === 'number') return a * b
+  if (typeof a === 'string' && typeof b === 'number') return repeat(a, b, budget)
+  if (typeof a === 'number' && typeof b === 'string') return repeat(b, a, budget)
+  if (isObject(a) && isObject(b)) return mergeDeep(a, b, budget, 1)
+  throw failure('%v and %v cannot be multiplied', a, b)
 }
 
-/**
- * `.[key]`: fields of objects, items of arrays (negative from the end, fractions round down); null stays
- * null.
- */
-export function at(value: Json, key: Json): Json {
-  if (value === null && (key === null || typeof key === 'string' || typeof key === 'number')) return null
-  if (isObject(value) && typeof key === 'string') return fieldOf(value, key) ?? null
-  if (Array.isArray(value) && typeof key === 'number') return value.at(Math.floor(key)) ?? null
-  const what = typeof key === 'string' ? `"${key.slice(0, 40)}"` : describe(key)
-  throw refuse(`Cannot read ${what} of ${describe(value)}.`)
+function repeat(text: string, times: number, budget: Budget): Json {
+  if (!(times >= 0)) return null
+  if (text === '') return ''
+  const count = Math.floor(times)
+  if (text.length * count > REPEATED_MAX) throw failure('Repeat string result too long')
+  charge(budget, text.length * count)
+  return text.repeat(count)
 }
 
-/** A value in a message: by its type alone, since errors travel further than data should. */
-function describe(value: Json): string {
-  const type = typeOf(value)
-  if (value === null) return 'null'
-  return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
+function mergeDeep(a: JsonObject, b: JsonObject, budget: Budget, depth: number): JsonObject {
+  checkDepth(budget, depth)
+  const merged = merge(a, b, budget)
+  for (const [key, value] of Object.entries(b)) {
+    const before = fieldOf(a, key)
+    if (before === undefined || !isObject(before) || !isObject(value)) continue
+    define(merged, key, mergeDeep(before, value, budget, depth + 1))
+  }
+  return merged
 }
 
-export function refuse(detail: string): FlowError {
-  return new FlowError(ERRORS.expression, detail)
+/** Sets a field of an object that is still being made; `__proto__` is a field like any other. */
+export function define(object: JsonObject, key: string, value: Json): void {
+  if (key === '__proto__') {
+    Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
+  } else object[key] = value
+}
+
+/** `/`: numbers divide, a string is split. */
+function divide(a: Json, b: Json, budget: Budget): Json {
+  if (typeof a === 'number' && typeof b === 'number') {
+    if (b === 0) throw failure('%v and %v cannot be divided because the divisor is zero', a, b)
+    return a / b
+  }
+  if (typeof a === 'string' && typeof b === 'string') return splitText(a, b, budget)
+  throw failure('%v and %v cannot be divided', a, b)
+}
+
+/** `%` of whole numbers of 64 bits; fractions are cut off, the sign is that of the left. */
+function remainder(a: Json, b: Json): Json {
+  if (typeof a !== 'number' || typeof b !== 'number') throw failure('%v and %v cannot be divided', a, b)
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number.NaN
+  const [left, right] = [Math.trunc(a), Math.abs(Math.trunc(b))]
+  if (right === 0) throw failure('%v and %v cannot be divided (remainder) because the divisor is zero', a, b)
+  if (Math.abs(left) <= Number.MAX_SAFE_INTEGER && right <= Number.MAX_SAFE_INTEGER) return left % right || 0
+  return Number(whole(left) % whole(right))
+}
+
+function whole(value: number): bigint {
+  const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n]
+  if (value >= 2 ** 63) return most
+  return value <= -(2 ** 63) ? least : BigInt(value)
 }

@@ -58,7 +58,7 @@ function bound(holds: (value: number, limit: number) => boolean, words: string):
 }
 
 /** Equality of JSON Schema is that of jq: by value, numbers by their size, fields in any order. */
-export function equal(a: Json, b: Json, { budget }: Place): boolean {
+function equal(a: Json, b: Json, { budget }: Place): boolean {
   return compare(a, b, budget) === 0
 }
 

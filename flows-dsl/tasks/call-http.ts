@@ -18,7 +18,7 @@ export interface HttpBody {
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-export const HTTP_OUTPUTS = ['content', 'response', 'raw']
+const HTTP_OUTPUTS = ['content', 'response', 'raw']
 const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
 
 export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
@@ -33,8 +33,7 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
     const value = entryOf(args, name)?.value
     if (value !== undefined && !isExpression(value)) checker.map(value, `\`${name}\``)
   }
-  const output = entryOf(args, 'output')?.value
-  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
+  checkAnswer(args, checker)
   const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
   const template = checker.fields(rest, SCOPES.task)
   const authentication = compileOwn(args, checker)
@@ -54,7 +53,17 @@ function isExpression(value: Located): value is LocatedScalar & { readonly value
 }
 
 /** One of several words, in letters of either case, or an expression that yields one. */
-export function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
+/** What is made of the answer: `output` and `redirect`. */
+export function checkAnswer(args: LocatedMap, checker: Checker): void {
+  const output = entryOf(args, 'output')?.value
+  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
+  const redirect = entryOf(args, 'redirect')?.value
+  if (redirect === undefined || isExpression(redirect)) return
+  if (redirect.kind === 'scalar' && typeof redirect.value === 'boolean') return
+  checker.fault('wrong_type', redirect, '`redirect` must be true or false.')
+}
+
+function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
   if (isExpression(value)) return
   const text = checker.text(value, what)
   if (text === undefined || allowed.includes(text) || allowed.includes(text.toUpperCase())) return

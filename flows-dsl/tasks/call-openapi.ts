@@ -4,7 +4,7 @@ import { type Checker, SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import { type Authentication, compileAuthentication } from '../use/authentication.ts'
-import { compileEndpoint, HTTP_OUTPUTS, oneOf } from './call-http.ts'
+import { checkAnswer, compileEndpoint } from './call-http.ts'
 
 interface OpenApiBody {
   readonly function: 'openapi'
@@ -24,8 +24,7 @@ export function compileOpenApi(task: LocatedMap, checker: Checker): OpenApiBody 
   if (operation !== undefined) checker.text(operation, '`operationId`')
   const parameters = entryOf(args, 'parameters')?.value
   if (parameters !== undefined) checker.map(parameters, '`parameters`')
-  const output = entryOf(args, 'output')?.value
-  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
+  checkAnswer(args, checker)
   const own = entryOf(args, 'authentication')?.value
   const authentication = own && compileAuthentication(own, checker)
   const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'authentication') }

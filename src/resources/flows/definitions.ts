@@ -11,6 +11,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
+import { FlowFacts, factsOf } from './facts.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -27,6 +28,7 @@ export const Fault = Type.Object({
   column: Type.Integer(),
   pointer: Type.String(),
   hint: Type.Optional(Type.String()),
+  docs: Type.Optional(Type.String({ description: 'Path of the page about the code.' })),
   excerpt: Type.Optional(Type.String()),
 })
 
@@ -188,11 +190,19 @@ export const validateFlow = inWorkspace({
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({ valid: Type.Boolean(), faults: Type.Array(Fault) }),
+  output: Type.Object({
+    valid: Type.Boolean(),
+    faults: Type.Array(Fault),
+    facts: Type.Optional(FlowFacts),
+  }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (_scope, { source }) => {
-    const { faults } = compileFlow(source)
-    return { valid: faults.length === 0, faults: [...faults] }
+    const { ir, faults } = compileFlow(source)
+    return {
+      valid: faults.length === 0,
+      faults: [...faults],
+      ...(ir !== undefined && { facts: factsOf(ir) }),
+    }
   },
 })
 

@@ -65,6 +65,14 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ['a condition that is a number', 'do:\n  - a: { if: 1, set: {} }', 'wrong_type 3:14 /do/0/a/if'],
   ['no such function', 'do:\n  - a: { call: colection.create }', 'unknown_function 3:16 /do/0/a/call'],
   ['a later call', 'do:\n  - a: { call: grpc, with: {} }', 'unsupported_call 3:16 /do/0/a/call'],
+  [
+    'openapi with wrong arguments',
+    'do:\n  - a: { call: openapi, with: { document: { endpoint: x }, operationId: 5, output: all, paramters: {} } }',
+    'value_invalid 3:55 /do/0/a/with/document/endpoint',
+    'wrong_type 3:73 /do/0/a/with/operationId',
+    'value_invalid 3:84 /do/0/a/with/output',
+    'unknown_key 3:89 /do/0/a/with/paramters',
+  ],
   ['an inherited name', 'do:\n  - a: { call: constructor }', 'unknown_function 3:16 /do/0/a/call'],
   [
     'wrong arguments',
@@ -167,6 +175,7 @@ test('a fault shows its line, a caret below the column, and the nearest name', (
   expect(faults).toEqual([
     {
       code: 'unknown_function',
+      docs: '/docs/flows/faults/unknown_function',
       message: 'There is no function `colection.create`.',
       line: 4,
       column: 13,

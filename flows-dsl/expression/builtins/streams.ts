@@ -1,0 +1,290 @@
+/** Knows the builtins that run their arguments: for each item, up to a limit, until something is found. */
+
+import type { Json } from '../../json.ts'
+import { isObject } from '../../json.ts'
+import { checkDepth, refuse } from '../budget.ts'
+import { failure } from '../failure.ts'
+import {
+  type Each,
+  type Env,
+  eachValue,
+  type Filter,
+  ON,
+  oneValue,
+  type Run,
+  type Signal,
+  STOP,
+  tick,
+} from '../filter.ts'
+import { firstOf } from '../nodes/assign.ts'
+import { items } from '../nodes/paths.ts'
+import { add, define, isTrue } from '../values.ts'
+import type { FilterBuiltins } from './builtin.ts'
+
+export const STREAMS: FilterBuiltins = {
+  'empty/0': () => ({ one: undefined, each: () => ON, at: () => ON }),
+  'map/1': (f) => oneValue((run, env, input) => mapped(run, env, input, f)),
+  'select/1': select,
+  'range/1': (upto) => ranges(upto, (run, _env, _input, to, emit) => range(run, 0, to, 1, emit)),
+  'range/2': (from, upto) =>
+    ranges(from, (run, env, input, start, emit) =>
+      upto.each(run, env, input, (to) => range(run, start, to, 1, emit)),
+    ),
+  'range/3': (from, upto, by) =>
+    ranges(from, (run, env, input, start, emit) =>
+      upto.each(run, env, input, (to) =>
+        by.each(run, env, input, (step) => range(run, start, to, step, emit)),
+      ),
+    ),
+  'first/1': (f) => limited(f, 0, 1),
+  'limit/2': (count, f) => counted(count, 'limit', (n) => limited(f, 0, n)),
+  'skip/2': (count, f) => counted(count, 'skip', (n) => limited(f, n, Number.POSITIVE_INFINITY)),
+  'nth/2': (count, f) =>
+    counted(count, 'nth', (n) => limited(f, n, 1), "nth doesn't support negative indices"),
+  'last/1': last,
+  'isempty/1': (f) => oneValue((run, env, input) => firstOf(f, run, env, input) === undefined),
+  'any/0': () => oneValue((run, _env, input) => found(run, (test) => items(run, input, test), isTrue)),
+  'all/0': () => oneValue((run, _env, input) => !found(run, (test) => items(run, input, test), isFalse)),
+  'any/1': (condition) => quantifier(undefined, condition, true),
+  'all/1': (condition) => quantifier(undefined, condition, false),
+  'any/2': (source, condition) => quantifier(source, condition, true),
+  'all/2': (source, condition) => quantifier(source, condition, false),
+  'add/1': (f) =>
+    oneValue((run, env, input) => {
+      let sum: Json = null
+      f.each(run, env, input, (value) => {
+        tick(run)
+        sum = add(sum, value, run.budget)
+        return ON
+      })
+      return sum
+    }),
+  'walk/1': (f) => eachValue((run, env, input, emit) => walk(run, env, input, f, 1, emit)),
+  'env/0': () => oneValue(() => ({})),
+  'now/0': () => oneValue((run) => run.nowMs / 1_000),
+  'input/0': () =>
+    eachValue(() => {
+      throw failure('break')
+    }),
+  'inputs/0': () => ({ one: undefined, each: () => ON, at: () => ON }),
+  'debug/0': () => same(),
+  'debug/1': () => same(),
+  'stderr/0': () => same(),
+  'input_filename/0': () => oneValue(() => null),
+  'input_line_number/0': () => oneValue(() => 0),
+  'have_decnum/0': () => oneValue(() => false),
+  'have_literal_numbers/0': () => oneValue(() => true),
+}
+
+function same(): Filter {
+  return {
+    one: (_run, _env, input) => input,
+    each: (_run, _env, input, emit) => emit(input),
+    at: (_run, _env, place, input, emit) => emit(place, input),
+  }
+}
+
+function mapped(run: Run, env: Env, input: Json, f: Filter): Json[] {
+  const values: Json[] = []
+  tick(run)
+  const { one } = f
+  if (one !== undefined && Array.isArray(input)) {
+    for (let i = 0; i < input.length; i++) {
+      tick(run)
+      values.push(one(run, env, input[i] ?? null))
+    }
+    return values
+  }
+  const push = (value: Json): Signal => {
+    tick(run)
+    values.push(value)
+    return ON
+  }
+  items(run, input, (item) => f.each(run, env, item, push))
+  return values
+}
+
+/** As often as the condition is true. */
+function select(condition: Filter): Filter {
+  const { one } = condition
+  return {
+    one: undefined,
+    each: (run, env, input, emit) => {
+      tick(run)
+      if (one !== undefined) return isTrue(one(run, env, input)) ? emit(input) : ON
+      return condition.each(run, env, input, (value) => (isTrue(value) ? emit(input) : ON))
+    },
+    at: (run, env, place, input, emit) => {
+      tick(run)
+      return condition.each(run, env, input, (value) => (isTrue(value) ? emit(place, input) : ON))
+    },
+  }
+}
+
+type FromStart = (run: Run, env: Env, input: Json, start: Json, emit: (value: Json) => Signal) => Signal
+
+function ranges(start: Filter, from: FromStart): Filter {
+  return eachValue((run, env, input, emit) =>
+    start.each(run, env, input, (value) => from(run, env, input, value, emit)),
+  )
+}
+
+function range(run: Run, from: Json, to: Json, by: Json, emit: (value: Json) => Signal): Signal {
+  if (typeof from !== 'number' || typeof to !== 'number' || typeof by !== 'number') {
+    throw failure('Range bounds must be numeric')
+  }
+  if (!(by > 0 || by < 0)) return ON
+  for (let i = from; by > 0 ? i < to : i > to; i += by) {
+    tick(run)
+    if (emit(i) === STOP) return STOP
+    // A step that is too small to change the number would go on for ever.
+    if (i + by === i) refuse('A range never ends.')
+  }
+  return ON
+}
+
+/** Passes over some outputs and on some; asks for no more than it needs. */
+function limited(f: Filter, skip: number, take: number): Filter {
+  const gate = (emit: () => Signal): { readonly pass: () => Signal; readonly full: () => boolean } => {
+    let [before, left] = [skip, take]
+    let full = false
+    const pass = (): Signal => {
+      if (before-- > 0) return ON
+      left--
+      const signal = emit()
+      full = signal !== STOP && left <= 0
+      return full ? STOP : signal
+    }
+    return { pass, full: () => full }
+  }
+  return {
+    one: undefined,
+    each: (run, env, input, emit) => {
+      if (take <= 0) return ON
+      let now: Json = null
+      const { pass, full } = gate(() => emit(now))
+      const signal = f.each(run, env, input, (value) => {
+        tick(run)
+        now = value
+        return pass()
+      })
+      return full() ? ON : signal
+    },
+    at: (run, env, place, input, emit) => {
+      if (take <= 0) return ON
+      let next: () => Signal = () => ON
+      const { pass, full } = gate(() => next())
+      const signal = f.at(run, env, place, input, (here, value) => {
+        tick(run)
+        next = () => emit(here, value)
+        return pass()
+      })
+      return full() ? ON : signal
+    },
+  }
+}
+
+/** For each count, in turn. */
+function counted(count: Filter, name: string, filter: (n: number) => Filter, refusal?: string): Filter {
+  const checked = (n: Json): Filter => {
+    if (typeof n !== 'number') throw failure(`Invalid arguments to ${name}`)
+    if (n < 0) throw failure(refusal ?? `${name} doesn't support negative count`)
+    return filter(Math.ceil(n))
+  }
+  return {
+    one: undefined,
+    each: (run, env, input, emit) =>
+      count.each(run, env, input, (n) => checked(n).each(run, env, input, emit)),
+    at: (run, env, place, input, emit) =>
+      count.each(run, env, input, (n) => checked(n).at(run, env, place, input, emit)),
+  }
+}
+
+function last(f: Filter): Filter {
+  return {
+    one: undefined,
+    each: (run, env, input, emit) => {
+      let value: Json | undefined
+      f.each(run, env, input, (next) => {
+        tick(run)
+        value = next
+        return ON
+      })
+      return value === undefined ? ON : emit(value)
+    },
+    at: (run, env, place, input, emit) => {
+      let then: (() => Signal) | undefined
+      f.at(run, env, place, input, (here, next) => {
+        tick(run)
+        then = () => emit(here, next)
+        return ON
+      })
+      return then === undefined ? ON : then()
+    },
+  }
+}
+
+function isFalse(value: Json): boolean {
+  return !isTrue(value)
+}
+
+/** Whether a source gives something of which the test holds; asks for no more than it needs. */
+function found(
+  run: Run,
+  source: (test: (value: Json) => Signal) => Signal,
+  holds: (value: Json) => boolean,
+): boolean {
+  let yes = false
+  source((value) => {
+    tick(run)
+    yes = holds(value)
+    return yes ? STOP : ON
+  })
+  return yes
+}
+
+/** `any` where the sign is true, `all` where it is not. */
+function quantifier(source: Filter | undefined, condition: Filter, sign: boolean): Filter {
+  const each: Each = source?.each ?? ((run, _env, input, emit) => items(run, input, emit))
+  return oneValue((run, env, input) => {
+    const one = found(
+      run,
+      (test) => each(run, env, input, (item) => condition.each(run, env, item, test)),
+      (value) => isTrue(value) === sign,
+    )
+    return one === sign
+  })
+}
+
+/** From the leaves up. A part for which there is no output is left out; the first output is taken within arrays. */
+function walk(
+  run: Run,
+  env: Env,
+  input: Json,
+  f: Filter,
+  depth: number,
+  emit: (value: Json) => Signal,
+): Signal {
+  tick(run)
+  checkDepth(run.budget, depth)
+  let value = input
+  if (Array.isArray(input)) {
+    const list: Json[] = []
+    const push = (item: Json): Signal => {
+      list.push(item)
+      return ON
+    }
+    for (const item of input) walk(run, env, item, f, depth + 1, push)
+    value = list
+  } else if (isObject(input)) {
+    const object = {}
+    for (const key of Object.keys(input)) {
+      walk(run, env, input[key] ?? null, f, depth + 1, (part) => {
+        define(object, key, part)
+        return STOP
+      })
+    }
+    value = object
+  }
+  return f.each(run, env, value, emit)
+}

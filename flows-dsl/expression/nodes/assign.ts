@@ -1,0 +1,78 @@
+/** Knows how assignments make a changed copy of their input. */
+
+import type { Json } from '../../json.ts'
+import { getPath } from '../access.ts'
+import type { BinaryOperator, Of } from '../expression.ts'
+import { type Env, eachValue, type Filter, ON, type Run, STOP, tick } from '../filter.ts'
+import { pathOf } from '../place.ts'
+import type { Compile, Scope } from '../scope.ts'
+import { deletePaths, setPath } from '../update.ts'
+import { calculate, isTrue } from '../values.ts'
+
+export function compileAssign(node: Of<'assign'>, scope: Scope, compile: Compile): Filter {
+  const [left, right] = [compile(node.left, scope), compile(node.right, scope)]
+  if (node.operator === '|=') {
+    return eachValue((run, env, input, emit) => emit(modified(run, env, input, left, right)))
+  }
+  const change = changeOf(node.operator)
+  return eachValue((run, env, input, emit) =>
+    right.each(run, env, input, (value) => {
+      const paths = pathsOf(left, run, env, input)
+      let result = input
+      for (const path of paths) {
+        const next = change(run, () => getPath(result, path, run.budget), value)
+        result = setPath(result, path, next, run.budget)
+      }
+      return emit(result)
+    }),
+  )
+}
+
+type Change = (run: Run, before: () => Json, value: Json) => Json
+
+function changeOf(operator: string): Change {
+  if (operator === '=') return (_run, _before, value) => value
+  if (operator === '//=') {
+    return (_run, before, value) => {
+      const there = before()
+      return isTrue(there) ? there : value
+    }
+  }
+  const calculated = operator.slice(0, 1) as BinaryOperator
+  return (run, before, value) => calculate(calculated, before(), value, run.budget)
+}
+
+/** Where a filter's outputs stand in the input. @throws Failure where they stand nowhere */
+export function pathsOf(filter: Filter, run: Run, env: Env, input: Json): Json[][] {
+  const paths: Json[][] = []
+  filter.at(run, env, null, input, (place, value) => {
+    tick(run)
+    paths.push(pathOf(place, value))
+    return ON
+  })
+  return paths
+}
+
+/** `|=`: the first output of the update, or without the part where there is none. */
+export function modified(run: Run, env: Env, input: Json, left: Filter, update: Filter): Json {
+  let result = input
+  const gone: Json[][] = []
+  for (const path of pathsOf(left, run, env, input)) {
+    const before = getPath(result, path, run.budget)
+    const after = firstOf(update, run, env, before)
+    if (after === undefined) gone.push(path)
+    else result = setPath(result, path, after, run.budget)
+  }
+  return deletePaths(result, gone, run.budget)
+}
+
+/** The first output of a filter, if it has one. */
+export function firstOf(filter: Filter, run: Run, env: Env, input: Json): Json | undefined {
+  if (filter.one !== undefined) return filter.one(run, env, input)
+  let first: Json | undefined
+  filter.each(run, env, input, (value) => {
+    first = value
+    return STOP
+  })
+  return first
+}

@@ -1,0 +1,119 @@
+/** Knows how functions are defined and called, and how a call at the end of a function needs no stack. */
+
+import type { Expression, Of } from '../expression.ts'
+import { type Closure, descend, type Env, type Filter, settle, TAIL, tick } from '../filter.ts'
+import { type Compile, envBack, type FunctionCell, heldAt, type Scope } from '../scope.ts'
+
+export function compileDefine(node: Of<'define'>, scope: Scope, compile: Compile, tail: boolean): Filter {
+  const cell = defineFunction(node, scope, compile)
+  return compile(node.rest, scope.define(`${node.name}/${node.params.length}`, cell), tail)
+}
+
+/** Compiles a function. A parameter `$a` is both a filter `a` and its value. */
+export function defineFunction(
+  node: { readonly name: string; readonly params: readonly string[]; readonly body: Expression },
+  scope: Scope,
+  compile: Compile,
+): FunctionCell {
+  const cell: FunctionCell = { body: undefined, arity: node.params.length, size: scope.size }
+  let inner = scope.define(`${node.name}/${node.params.length}`, cell).fresh()
+  for (const param of node.params) inner = inner.hold('parameter', `${param.replace('$', '')}/0`)
+  const values = node.params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
+  const body = values.reduceRight<Expression>(
+    (rest, name) => ({
+      op: 'as',
+      source: { op: 'call', name, args: [] },
+      patterns: [{ variable: name }],
+      body: rest,
+    }),
+    node.body,
+  )
+  cell.body = compile(body, inner, true)
+  return cell
+}
+
+/** A call of a parameter: the argument runs where it was written. */
+export function callParameter(hops: number, scope: Scope): Filter {
+  const levels = scope.level
+  return {
+    one: undefined,
+    each: (run, env, input, emit) => {
+      const { filter, env: outer } = closureAt(env, hops)
+      tick(run)
+      descend(run, levels)
+      const signal = filter.each(run, outer, input, emit)
+      run.depth -= levels
+      return signal
+    },
+    at: (run, env, place, input, emit) => {
+      const { filter, env: outer } = closureAt(env, hops)
+      tick(run)
+      descend(run, levels)
+      const signal = filter.at(run, outer, place, input, emit)
+      run.depth -= levels
+      return signal
+    },
+  }
+}
+
+function closureAt(env: Env, hops: number): Closure {
+  const { closure } = heldAt(env, hops)
+  if (closure === undefined) throw new Error('a parameter has its argument')
+  return closure
+}
+
+export function callFunction(
+  cell: FunctionCell,
+  args: readonly Expression[],
+  scope: Scope,
+  compile: Compile,
+  tail: boolean,
+): Filter {
+  const hops = scope.size - cell.size
+  const levels = scope.level
+  const closures = args.map((arg) => compileArgument(arg, scope, compile))
+  const enter = (env: Env): Env => {
+    let frame = envBack(env, hops)
+    for (const closure of closures) {
+      frame = { value: null, closure: closure(env), label: undefined, next: frame }
+    }
+    return frame
+  }
+  return {
+    one: undefined,
+    each: (run, env, input, emit) => {
+      tick(run)
+      const body = bodyOf(cell)
+      if (tail) {
+        run.tail = { body, env: enter(env), input }
+        return TAIL
+      }
+      descend(run, levels)
+      const signal = settle(run, body.each(run, enter(env), input, emit), emit)
+      run.depth -= levels
+      return signal
+    },
+    at: (run, env, place, input, emit) => {
+      tick(run)
+      descend(run, levels)
+      const signal = bodyOf(cell).at(run, enter(env), place, input, emit)
+      run.depth -= levels
+      return signal
+    },
+  }
+}
+
+function bodyOf({ body }: FunctionCell): Filter {
+  if (body === undefined) throw new Error('a function is compiled before it runs')
+  return body
+}
+
+/** A parameter that is handed on stays what it is: otherwise each call would add a way to go. */
+function compileArgument(arg: Expression, scope: Scope, compile: Compile): (env: Env) => Closure {
+  if (arg.op === 'call' && arg.args.length === 0) {
+    const hops = scope.called(`${arg.name}/0`)
+    if (typeof hops === 'number') return (env) => closureAt(env, hops)
+  }
+  const filter = compile(arg, scope)
+  return (env) => ({ filter, env })
+}

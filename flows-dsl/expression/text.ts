@@ -1,0 +1,58 @@
+/** Knows strings as jq does: as sequences of code points. */
+
+import { type Budget, charge, spend } from './budget.ts'
+
+const SURROGATES = /[\ud800-\udfff]/
+
+/** How many code points a text has. */
+export function pointsIn(text: string): number {
+  if (!SURROGATES.test(text)) return text.length
+  let count = 0
+  for (let i = 0; i < text.length; i++) {
+    if ((text.codePointAt(i) ?? 0) > 0xffff) i++
+    count++
+  }
+  return count
+}
+
+/** The part of a text between two code points; both are within it. */
+export function sliceText(text: string, from: number, to: number): string {
+  if (!SURROGATES.test(text)) return text.slice(from, to)
+  return Array.from(text).slice(from, to).join('')
+}
+
+/** The code points of a text. */
+export function pointsOf(text: string, budget: Budget): number[] {
+  charge(budget, text.length)
+  const points: number[] = []
+  for (let i = 0; i < text.length; i++) {
+    const point = text.codePointAt(i) ?? 0
+    points.push(point)
+    if (point > 0xffff) i++
+  }
+  return points
+}
+
+/** Splits at each place where the other text stands; between all code points where that is empty. */
+export function splitText(text: string, separator: string, budget: Budget): string[] {
+  spend(budget, 1 + (text.length >> 3))
+  if (text === '') return []
+  return separator === '' ? Array.from(text) : text.split(separator)
+}
+
+/** Where a text stands in another, in code points; places may overlap. */
+export function placesOf(text: string, part: string, budget: Budget): number[] {
+  const places: number[] = []
+  if (part === '') return places
+  spend(budget, 1 + (text.length >> 3))
+  const plain = !SURROGATES.test(text)
+  let counted = 0
+  let last = 0
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) {
+    spend(budget, 1 + (part.length >> 6))
+    counted += plain ? at - last : pointsIn(text.slice(last, at))
+    last = at
+    places.push(counted)
+  }
+  return places
+}

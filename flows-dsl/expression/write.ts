@@ -1,0 +1,143 @@
+/** Knows how a value is written as JSON, number by number as jq does. */
+
+import type { Json } from '../json.ts'
+import { type Budget, checkDepth, checkSize, spend } from './budget.ts'
+
+/** The name jq gives the type of a value. */
+export function typeOf(value: Json): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
+}
+
+/** `tojson`: the whole value. @throws FlowError (expression) where it is too large or too deep */
+export function writeJson(value: Json, budget: Budget): string {
+  if (typeof value === 'string') {
+    checkSize(budget, value.length + 2)
+    spend(budget, value.length >> 6)
+    return writeText(value)
+  }
+  const writer = new Writer(budget)
+  writer.write(value, 1)
+  return writer.text()
+}
+
+/** In messages, bytes of UTF-8 (jq's ERRORMAX_LEN, less the end of a C string). */
+const SHORT_MAX = 29
+
+/** The beginning of a value's JSON, for messages. */
+export function writeShort(value: Json): string {
+  const writer = new Writer(undefined)
+  writer.write(typeof value === 'string' ? value.slice(0, SHORT_MAX + 1) : value, 1)
+  const text = writer.text()
+  const close =
+    typeof value === 'string' ? '"' : Array.isArray(value) ? ']' : value instanceof Object ? '}' : ''
+  if (bytesOf(text) <= SHORT_MAX) return text
+  let kept = ''
+  for (const point of text) {
+    if (bytesOf(kept + point) > SHORT_MAX - 3 - close.length) break
+    kept += point
+  }
+  return `${kept}...${close}`
+}
+
+function bytesOf(text: string): number {
+  let bytes = 0
+  for (const point of text) {
+    const code = point.codePointAt(0) ?? 0
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
+  }
+  return bytes
+}
+
+/** Without a budget it stops as soon as there is enough for a message. */
+class Writer {
+  readonly #budget: Budget | undefined
+  readonly #parts: string[] = []
+  #size = 0
+
+  constructor(budget: Budget | undefined) {
+    this.#budget = budget
+  }
+
+  text(): string {
+    return this.#parts.join('')
+  }
+
+  write(value: Json, depth: number): void {
+    if (this.#budget === undefined) {
+      if (this.#size > SHORT_MAX) return
+    } else {
+      spend(this.#budget, 1)
+      checkDepth(this.#budget, depth)
+    }
+    if (typeof value === 'string') this.#put(writeText(value))
+    else if (typeof value === 'number') this.#put(writeNumber(value))
+    else if (value === null || typeof value === 'boolean') this.#put(String(value))
+    else if (Array.isArray(value)) this.#array(value, depth)
+    else this.#object(value, depth)
+  }
+
+  #array(items: readonly Json[], depth: number): void {
+    for (let i = 0; i < items.length && !this.#full(); i++) {
+      this.#put(i === 0 ? '[' : ',')
+      this.write(items[i] ?? null, depth + 1)
+    }
+    this.#put(items.length === 0 ? '[]' : ']')
+  }
+
+  #object(object: { readonly [key: string]: Json }, depth: number): void {
+    let sign = '{'
+    for (const key in object) {
+      if (this.#full()) return
+      this.#put(`${sign}${writeText(key)}:`)
+      this.write(object[key] ?? null, depth + 1)
+      sign = ','
+    }
+    this.#put(sign === '{' ? '{}' : '}')
+  }
+
+  #full(): boolean {
+    return this.#budget === undefined && this.#size > SHORT_MAX
+  }
+
+  #put(text: string): void {
+    this.#size += text.length
+    if (this.#budget !== undefined) {
+      checkSize(this.#budget, this.#size)
+      spend(this.#budget, text.length >> 6)
+    }
+    this.#parts.push(text)
+  }
+}
+
+function writeText(text: string): string {
+  const written = JSON.stringify(text)
+  return written.includes('\u007f') ? written.replaceAll('\u007f', '\\u007f') : written
+}
+
+/**
+ * A number as jq writes it: 17 digits at most, exponents of two digits at least, `null` for what is none, the
+ * largest double for what is infinite.
+ */
+export function writeNumber(value: number): string {
+  if (Number.isNaN(value)) return 'null'
+  if (value === 0) return Object.is(value, -0) ? '-0' : '0'
+  const plain = String(value)
+  if (value === Math.trunc(value) && plain.length < 16) return plain
+  const finite = Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value))
+  const [mantissa = '', exponent = '0'] = Math.abs(finite).toExponential().split('e')
+  return (value < 0 ? '-' : '') + placed(mantissa.replace('.', ''), Number(exponent))
+}
+
+/** @param exponent of ten, of the first digit */
+function placed(digits: string, exponent: number): string {
+  const count = digits.length
+  if (exponent < -4 || exponent >= count + 15) {
+    const sign = exponent < 0 ? '-' : '+'
+    const power = String(Math.abs(exponent)).padStart(2, '0')
+    return `${digits[0]}${count > 1 ? `.${digits.slice(1)}` : ''}e${sign}${power}`
+  }
+  if (exponent < 0) return `0.${'0'.repeat(-exponent - 1)}${digits}`
+  if (count <= exponent + 1) return digits + '0'.repeat(exponent + 1 - count)
+  return `${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`
+}
