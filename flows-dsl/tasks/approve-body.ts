@@ -62,7 +62,7 @@ function compileForm(map: LocatedMap, checker: Checker): Pick<ApproveBody, 'form
 }
 
 /** Names, of which each may be an expression, or one expression for all of them. */
-export function compileApprovers(map: LocatedMap, checker: Checker): Template | undefined {
+function compileApprovers(map: LocatedMap, checker: Checker): Template | undefined {
   const given = checker.required(map, '`approve`', 'approvers')
   if (given === undefined) return undefined
   if (given.kind !== 'list') {
