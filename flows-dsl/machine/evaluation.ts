@@ -16,11 +16,13 @@ const ERRORS_SAID_MAX = 5
 export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
+  readonly #nowMs: () => number
   readonly #budget: Budget = newBudget()
   #spent = 0
 
-  constructor(ir: FlowIR, state: RunState, frames: Frames) {
+  constructor(ir: FlowIR, state: RunState, frames: Frames, nowMs: () => number) {
     this.#frames = frames
+    this.#nowMs = nowMs
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
@@ -58,14 +60,20 @@ export class Evaluation {
   /** What the template yields; the data as it is where there is none. @throws FlowError (expression) */
   filter(template: Template | undefined, dot: Json, variables: JsonObject): Json {
     if (template === undefined) return dot
-    const value = fill(template, (expression) => evaluate(expression, dot, variables, this.#budget))
+    const value = fill(template, (expression) =>
+      evaluate(expression, dot, this.#around(variables), this.#budget),
+    )
     measure(value, this.#budget)
     return value
   }
 
   /** @throws FlowError (expression) */
   test(condition: Expression, dot: Json, variables: JsonObject): boolean {
-    return isTrue(evaluate(condition, dot, variables, this.#budget))
+    return isTrue(evaluate(condition, dot, this.#around(variables), this.#budget))
+  }
+
+  #around(variables: JsonObject) {
+    return { variables, nowMs: this.#nowMs() }
   }
 
   /** The same value, if it is as the schema says. @throws FlowError (validation), with the pointers of what is not */

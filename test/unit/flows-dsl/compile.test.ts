@@ -48,7 +48,7 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ['a bad bare expression', 'do:\n  - a: { if: .x and, set: {} }', 'expression_invalid 3:20 /do/0/a/if'],
   [
     'a bad expression in a block',
-    'do:\n  - a:\n      set:\n        b: >-\n          ${ .y\n          * 2 }',
+    'do:\n  - a:\n      set:\n        b: >-\n          ${ .y\n          § 2 }',
     'expression_invalid 5:12 /do/0/a/set/b',
   ],
   [

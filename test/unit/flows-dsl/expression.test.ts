@@ -14,7 +14,12 @@ function run(text: string, input: Json = null, budget = newBudget()): Json {
   const parsed = parseExpression(text)
   if (!('op' in parsed)) throw new Error(`${parsed.message} at ${parsed.offset}`)
   // A compiled flow goes through JSON before it runs.
-  return evaluate(JSON.parse(JSON.stringify(parsed)), input, { input: { a: 1 }, context: null }, budget)
+  return evaluate(
+    JSON.parse(JSON.stringify(parsed)),
+    input,
+    { variables: { input: { a: 1 }, context: null }, nowMs: 0 },
+    budget,
+  )
 }
 
 const ADA = { name: 'Ada', a: { b: [1, 2, { c: 'x' }] }, 'odd key': 3, no: false, nil: null }
@@ -82,15 +87,6 @@ const FAULTS: readonly (readonly [text: string, offset: number, message: RegExp]
   ['', 0, /Did not expect the end/],
   ['.a +', 4, /the end/],
   ['.a b', 3, /Did not expect `b`/],
-  ['.a * 2', 3, /`\*` is not a part/],
-  ['.a[]', 2, /\.\[\] is not a part/],
-  ['.a[1:2]', 4, /slice is not a part/],
-  ['.a?', 2, /`\?` is not a part/],
-  ['..', 0, /`\.\.` is not a part/],
-  ['.a |= 1', 3, /`\|=` is not a part/],
-  ['.a, .b', 2, /`,` is not a part/],
-  ['map(.a)', 0, /`map` is not a part/],
-  ['.a | length', 5, /`length` is not a part/],
   ['1 < 2 < 3', 7, /do not chain/],
   ['(.a', 3, /Expected `\)`/],
   ['[1, ]', 4, /Did not expect `\]`/],
@@ -101,7 +97,6 @@ const FAULTS: readonly (readonly [text: string, offset: number, message: RegExp]
   ['$inptu', 0, /no variable \$inptu/],
   ['.a + $secrets', 5, /no variable/],
   ['(.)a', 3, /Did not expect `a`/],
-  ['9e999', 0, /too large/],
   ['.a ; .b', 3, /Did not expect `;`/],
 ]
 
