@@ -52,6 +52,8 @@ export interface Running {
   bounded(value: Json): Json
   /** The same value, if it is as the schema says. @throws FlowError (validation), with what is not */
   checked(schema: Json, value: Json, what: string): Json
+  /** Whether expressions have taken as many steps as they may, which is why the last has failed. */
+  isSpent(): boolean
   nowMs(): number
   random(): number
   /** Notes that the task begins again. */
