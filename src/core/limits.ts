@@ -1,6 +1,7 @@
 /** Every number that bounds something, with its unit in the name. */
 
 import { AUDIT_LIMITS } from './limits/audit.ts'
+import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 
 export const LIMITS = {
@@ -72,26 +73,6 @@ export const LIMITS = {
   keyGraceSecondsMax: 2_592_000,
   /** How far the time of a key's last use may lag behind. */
   keyUseLagMs: 60_000,
-  httpCallTimeoutMs: 30_000,
-  httpCallBytesMax: 1_048_576,
-  /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
-  tokenAnswerBytesMax: 65_536,
-  tokenLeewayMs: 10_000,
-  /** In the memory of one worker. */
-  runTokensMax: 2_000,
-  openApi: {
-    documentBytesMax: 8_388_608,
-    /** YAML takes far longer to read than JSON; how long at most, how many at once, and how long for a turn. */
-    yamlBytesMax: 2_097_152,
-    yamlMs: 5_000,
-    yamlAtOnce: 2,
-    yamlWaitMs: 10_000,
-    timeoutMs: 15_000,
-    keptMs: 300_000,
-    keptBytesMax: 16_777_216,
-    /** `$ref` to `$ref` to … */
-    refsMax: 20,
-  },
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
@@ -269,4 +250,5 @@ export const LIMITS = {
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
+  ...CALL_LIMITS,
 } as const
