@@ -306,6 +306,24 @@ describe('what is refused', () => {
     expect([type, detail.includes(why)]).toEqual(['configuration', true])
   })
 
+  test('a document that would keep the thread for minutes is read in a moment', () => {
+    const part = { $ref: '#/components/tree' }
+    const tree = { allOf: Array.from({ length: 2_000 }, () => part) }
+    const chain = { allOf: [{}] as unknown[] }
+    for (let n = 0; n < 50_000; n++) chain.allOf = [{ allOf: chain.allOf }]
+    tree.allOf.push(chain as never)
+    const parameters = Array.from({ length: 20_000 }, (_, n) => ({ name: `p${n}`, in: 'path' }))
+    const path = parameters.map(({ name }) => `/{${name}}`).join('')
+    const requestBody = { content: { 'application/json': { schema: part } } }
+    const document = three({ requestBody, parameters }, path, { components: { tree } })
+    const started = performance.now()
+    request(document, Object.fromEntries(parameters.map(({ name }) => [name, 'x'])))
+    expect(refused(() => request(three({ parameters: [{ $ref: `#/${'a/'.repeat(1_000)}` }] })))[1]).toContain(
+      'too long',
+    )
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+
   test('references with escapes are followed; a schema that holds itself does no harm', () => {
     const tree: Fields = {
       type: 'object',

@@ -8,6 +8,7 @@ export const CALL_LIMITS = {
   tokenLeewayMs: 10_000,
   /** In the memory of one worker. */
   runTokensMax: 2_000,
+  tokenCharsMax: 8_192,
   openApi: {
     documentBytesMax: 8_388_608,
     /** YAML takes far longer to read than JSON; how long at most, how many at once, and how long for a turn. */
@@ -20,5 +21,6 @@ export const CALL_LIMITS = {
     keptBytesMax: 16_777_216,
     /** `$ref` to `$ref` to … */
     refsMax: 20,
+    refCharsMax: 1_000,
   },
 } as const
