@@ -89,7 +89,8 @@ do:
   - hear: { listen: { to: { any: [] } }, foreach: { item: event, do: [{ note: { set: { n: 1 } } }] } }
   - only: { listen: { to: { any: [] } }, foreach: { output: { as: .id } } }
   - pay: { call: ask, compensate: [{ refund: { wait: PT1S, then: exit } }] }
-  - again: { call: ask, if: .more, then: hear }`)
+  - again: { call: ask, if: .more, then: hear }
+  - all: { for: { in: .all, concurrency: 4 }, do: [{ one: { wait: PT1S } }] }`)
   expect(edges).toEqual([
     'start -next-> hear',
     'hear -loop-> event',
@@ -102,7 +103,10 @@ do:
     'pay -compensate-> refund',
     'pay -next-> again',
     'again -next-> hear',
-    'again -next: skipped-> end',
+    'again -next: skipped-> all',
+    'all -loop: each item, 4 at a time-> one',
+    'one -loop-> all',
+    'all -next-> end',
   ])
 })
 
