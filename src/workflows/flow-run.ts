@@ -19,10 +19,11 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { type CallRequest, type Effects, runFlow } from '../../flows-dsl/run.ts'
+import { type CallRequest, Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
 import { Recorder } from './recorder.ts'
 
@@ -31,8 +32,11 @@ interface FlowRunInput {
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   readonly ir: FlowIR
   readonly input: Json
+  /** The subject who has; nothing in runs from before approvals. */
+  readonly started_by?: string
 }
 
+const NO_SUBFLOWS = 'Flows that other flows run are known to the language and not there yet.'
 const SLOW_CALLS = 'tenon-calls'
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
 const RETRY = {
@@ -49,8 +53,16 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
-    const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
-    const result = await runFlow(input.ir, input.input, effects(recorder, hold), info)
+    const { started_by } = input
+    const info = {
+      id: input.execution_id,
+      started_at: startedAt,
+      flow: input.flow,
+      ...(started_by !== undefined && { started_by }),
+    }
+    const drive = new Drive(input.ir, input.input, effects(recorder, hold), info)
+    listenTo(drive)
+    const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await tooLarge(recorder)
     }
@@ -111,6 +123,13 @@ function effects(recorder: Recorder, hold: Hold): Effects {
         underWay -= bytes
       }
     },
+    wait: async (what, _details, step) => {
+      if (what === 'workflow') throw new FlowError(ERRORS.configuration, NO_SUBFLOWS, step.pointer)
+      describe(step)
+      await shown(recorder, 'waiting')
+      return CancellationScope.current().cancelRequested
+    },
+    held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
@@ -130,7 +149,7 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
-function shown(recorder: Recorder, status: 'running' | 'waiting'): Promise<void> {
+function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
   return CancellationScope.nonCancellable(() => recorder.flush(status))
 }
 
