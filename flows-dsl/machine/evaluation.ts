@@ -12,6 +12,8 @@ import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
 
 const ERRORS_SAID_MAX = 5
+/** A second of evaluation in a turn, at most. */
+const SHARES_MAX = 9
 
 export class Evaluation {
   readonly #constants: JsonObject
@@ -19,6 +21,8 @@ export class Evaluation {
   readonly #nowMs: () => number
   readonly #budget: Budget = newBudget()
   #spent = 0
+  /** How often this turn the steps were filled up again. */
+  #shares = 0
 
   constructor(ir: FlowIR, state: RunState, frames: Frames, nowMs: () => number) {
     this.#frames = frames
@@ -32,6 +36,22 @@ export class Evaluation {
 
   /** The thread is given back while effects are awaited, so evaluation may cost as much again. */
   refill(): void {
+    this.#shares = 0
+    this.#fill()
+  }
+
+  /** Sees to it that one of many who hear the same does not use up what the others need, as far as that goes. */
+  share(): void {
+    if (this.#budget.steps > STEPS_MAX / 2 || this.#shares >= SHARES_MAX) return
+    this.#shares += 1
+    this.#fill()
+  }
+
+  get isSpent(): boolean {
+    return this.#budget.steps < 0
+  }
+
+  #fill(): void {
     this.#spent += STEPS_MAX - this.#budget.steps
     this.#budget.steps = STEPS_MAX
   }

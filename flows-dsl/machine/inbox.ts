@@ -21,10 +21,11 @@ export class Inbox {
     this.#frames = frames
   }
 
-  /** Whether the event is heard for the first time, by `source` and `id` (CloudEvents 1.0 "source"). */
-  isNew(event: JsonObject): boolean {
+  /** Whether the event is heard for the first time, by `source` and `id`; without an `id` nobody can tell. */
+  isNew({ source = null, id = null }: JsonObject): boolean {
     const { heard } = this.#state
-    const name = JSON.stringify([event['source'] ?? null, event['id'] ?? null])
+    if (id === null) return true
+    const name = JSON.stringify([source, id])
     if (heard.includes(name)) return false
     heard.push(name)
     if (heard.length > HEARD_MAX) heard.shift()

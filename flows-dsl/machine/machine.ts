@@ -105,8 +105,12 @@ export class Machine {
    */
   event(event: JsonObject): Command[] {
     return this.#desk.turn(() => {
-      const { inbox } = this.#desk
-      if (inbox.isNew(event)) inbox.offer(event, (task) => this.#tasks.told(task, { event }) === true)
+      const { inbox, evaluation } = this.#desk
+      if (this.result !== undefined || !inbox.isNew(event)) return
+      inbox.offer(event, (task) => {
+        evaluation.share()
+        return this.#tasks.told(task, { event }) === true
+      })
     })
   }
 

@@ -91,11 +91,12 @@ export class Tasks {
   /** Says something to a task that waits. @returns whether it was heard, or why it was refused */
   told(task: TaskFrame, message: Message): boolean | string {
     const node = this.#desk.nodes.at(task.pointer)
-    if (task.extension !== undefined || task.held !== undefined) return false
+    const type = typeOf(node)
+    if (type.told === undefined || task.extension !== undefined || task.held !== undefined) return false
     // An error that comes of it is one of the task, which has heard.
     let heard: boolean | string = true
     this.#attempt(task, () => {
-      const answer = typeOf(node).told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
+      const answer = type.told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
       heard = typeof answer === 'string' ? answer : answer !== undefined
       if (answer !== undefined && typeof answer !== 'string') this.#move(node, task, answer)
     })

@@ -21,9 +21,9 @@ export class Answers {
     this.#mocks = mocks
   }
 
-  /** The answer to what a step asks; undefined where there is none, or no more. */
-  next({ pointer, name }: StepRef, asked: string): Answered | undefined {
-    const key = [pointer, name, asked].find((one) => Object.hasOwn(this.#mocks, one))
+  /** The answer to what a step asks, by one of those names; undefined where there is none, or no more. */
+  next({ pointer, name }: StepRef, ...asked: readonly string[]): Answered | undefined {
+    const key = [pointer, name, ...asked].find((one) => Object.hasOwn(this.#mocks, one))
     const given = key === undefined ? undefined : this.#mocks[key]
     if (key === undefined || given === undefined) return undefined
     const at = `/mocks/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`

@@ -165,7 +165,7 @@ export class SimulatedRun {
       return
     }
     this.#ask(step, asked(effect))
-    const answer = this.#answers.next(step, effect.do === 'call' ? effect.function : effect.what)
+    const answer = this.#answers.next(step, ...namesOf(effect))
     if (answer !== undefined) {
       this.#clock.plan(this.#clock.nowMs + answer.afterMs, { effect: id, how: answer.how })
     } else this.#wanted.set(id, wantedBy(effect, step))
@@ -197,6 +197,13 @@ export class SimulatedRun {
     if (line === undefined || begun === undefined) return
     this.#trace[line] = { ...begun, ...(this.#fits(asks) ? { asks } : { cut: true }) }
   }
+}
+
+/** What an answer may be given for, besides the step: a function, a flow, whatever is waited for. */
+function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
+  if (effect.do === 'call') return [effect.function]
+  if (effect.what !== 'workflow') return [effect.what]
+  return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
 }
 
 function asked(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {

@@ -10,7 +10,7 @@ export type Answer =
   | { readonly output: Json; readonly after?: Json }
   | { readonly error: JsonObject; readonly after?: Json }
 
-/** Answers of what a flow asks for, by the task's pointer or name, or the function; of a list, one each time. */
+/** Answers of what a flow asks for, by the task's pointer or name, the function, or the flow (`namespace/name`); of a list, one each time. */
 export type Mocks = Readonly<Record<string, Answer | readonly Answer[]>>
 
 /** A CloudEvent that comes while the run goes on; `after` counts from its start. */

@@ -3,6 +3,8 @@
 import type { Json, JsonObject } from '../ir.ts'
 import { fieldOf } from '../json.ts'
 
+const COMMENT_MAX = 4_096
+
 /** What one of the approvers has said. `at` is an ISO 8601 time. */
 export type Decision = {
   readonly by: string
@@ -35,7 +37,8 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   )
   if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of who decides.'
   if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
-  if (comment !== undefined && typeof comment !== 'string') return '`comment` must be a string.'
+  if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
+    return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`
   const at = new Date(nowMs).toISOString()
   return { by, approved, at, ...(form !== undefined && { form }), ...(comment !== undefined && { comment }) }
 }

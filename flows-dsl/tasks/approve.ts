@@ -1,32 +1,10 @@
 /** `approve`: waits for people to decide. Ours; OWS 1.0 has no tasks for people. */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import { booleanBelow, choiceBelow, integerUpTo } from '../choice.ts'
-import { durationIn } from '../duration.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { type Approval, approversOf, decisionOf, refusalOf, verdictOf } from './approval.ts'
+import type { Json, JsonObject } from '../ir.ts'
+import { type Approval, approversOf, type Decision, decisionOf, refusalOf, verdictOf } from './approval.ts'
+import { type ApproveBody, compileApprove } from './approve-body.ts'
 import { doneAs, type Move, type Running, type TaskType } from './task.ts'
-
-export interface ApproveBody {
-  /** What is to be decided, for people. */
-  readonly title?: Template
-  /** Yields the names of those who may decide. */
-  readonly approvers: Template
-  /** How many must approve. */
-  readonly quorum: number
-  readonly deadlineMs?: number
-  readonly onDeadline: (typeof ON_DEADLINE)[number]
-  readonly onReject: (typeof ON_REJECT)[number]
-  /** Whoever started the run may not decide. */
-  readonly fourEyes: boolean
-}
-
-const KEYS = ['title', 'form', 'approvers', 'quorum', 'deadline', 'fourEyes', 'onDeadline', 'onReject']
-const ON_DEADLINE = ['fault', 'reject', 'approve'] as const
-const ON_REJECT = ['continue', 'fault'] as const
-const QUORUM_MAX = 100
 
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
@@ -69,9 +47,9 @@ function ask(body: ApproveBody, running: Running): Move {
     const detail = `${body.quorum} must approve, and only ${approvers.length} may.`
     throw new FlowError(ERRORS.configuration, detail)
   }
-  const { deadlineMs, quorum } = body
+  const { deadlineMs, form, quorum } = body
   const title = titleOf(body, running)
-  const details = { approvers, quorum, ...title }
+  const details = { approvers, quorum, ...title, ...(form !== undefined && { form }) }
   const limit =
     deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]
   const own = { approvers, quorum, decisions: [] }
@@ -89,11 +67,24 @@ function titleOf({ title }: ApproveBody, running: Running): { title?: string } {
 function hear(body: ApproveBody, approval: Approval, given: JsonObject, running: Running): Move | string {
   const decision = decisionOf(given, running.nowMs())
   if (typeof decision === 'string') return decision
-  const refusal = refusalOf(approval, decision.by)
+  const refusal = refusalOf(approval, decision.by) ?? formRefusal(body, decision, running)
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
   const verdict = verdictOf(approval)
   return verdict === undefined ? { own: approval as unknown as Json } : decided(body, approval, verdict)
+}
+
+/** A rejection may leave the form as it is. What is wrong with a form is told to whoever has sent it: no flow faults. */
+function formRefusal({ form }: ApproveBody, decision: Decision, running: Running): string | undefined {
+  if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
+  if (decision.form === undefined && !decision.approved) return undefined
+  try {
+    running.checked(form, decision.form ?? null, 'The form')
+  } catch (error) {
+    if (error instanceof FlowError) return error.message
+    throw error
+  }
+  return undefined
 }
 
 /** @throws FlowError (rejected) where the definition wants a rejection to be an error */
@@ -112,86 +103,4 @@ function decided(
     done: { approved, decisions: decisions as unknown as Json, ...more },
     took: approved ? 'approved' : 'rejected',
   }
-}
-
-/** Compiles the key `approve` of a task. */
-function compileApprove(task: LocatedMap, checker: Checker): ApproveBody | undefined {
-  const given = entryOf(task, 'approve')?.value
-  const map = given && checker.map(given, '`approve`')
-  if (map === undefined) return undefined
-  checker.keys(map, '`approve`', KEYS)
-  const approvers = compileApprovers(map, checker)
-  const quorum = compileQuorum(map, checker)
-  const deadline = compileDeadline(map, checker)
-  const fourEyes = booleanBelow(map, 'fourEyes', true, checker)
-  const onReject = choiceBelow(map, 'onReject', ON_REJECT, checker)
-  const titled = compileTitle(map, checker)
-  refuseHopeless(map, approvers, quorum, checker)
-  if (approvers === undefined || quorum === undefined || deadline === undefined) return undefined
-  if (fourEyes === undefined || onReject === undefined || titled === undefined) return undefined
-  return { ...titled, approvers, quorum, ...deadline, onReject, fourEyes }
-}
-
-function compileTitle(map: LocatedMap, checker: Checker): Pick<ApproveBody, 'title'> | undefined {
-  const given = entryOf(map, 'title')?.value
-  if (given === undefined) return {}
-  const title =
-    checker.text(given, '`title`') === undefined ? undefined : checker.template(given, SCOPES.task)
-  return title && { title }
-}
-
-/** Names, of which each may be an expression, or one expression for all of them. */
-function compileApprovers(map: LocatedMap, checker: Checker): Template | undefined {
-  const given = checker.required(map, '`approve`', 'approvers')
-  if (given === undefined) return undefined
-  if (given.kind !== 'list') {
-    return checker.text(given, '`approvers`') === undefined ? undefined : checker.filter(given, SCOPES.task)
-  }
-  if (given.items.length === 0) {
-    return checker.fault('value_invalid', given, '`approvers` must name somebody.')
-  }
-  const isSound = given.items.map((item) => isName(item, checker)).every(Boolean)
-  return isSound ? checker.template(given, SCOPES.task) : undefined
-}
-
-function isName(item: Located, checker: Checker): boolean {
-  const name = checker.text(item, 'An approver')
-  if (name?.trim() === '') checker.fault('value_invalid', item, 'An approver needs a name.')
-  return name !== undefined && name.trim() !== ''
-}
-
-function compileQuorum(map: LocatedMap, checker: Checker): number | undefined {
-  const given = entryOf(map, 'quorum')?.value
-  return given === undefined ? 1 : integerUpTo(given, '`quorum`', QUORUM_MAX, checker)
-}
-
-/** `onDeadline` without a deadline would promise what never comes. */
-function compileDeadline(
-  map: LocatedMap,
-  checker: Checker,
-): Pick<ApproveBody, 'deadlineMs' | 'onDeadline'> | undefined {
-  const given = entryOf(map, 'deadline')?.value
-  const policy = entryOf(map, 'onDeadline')
-  const onDeadline = choiceBelow(map, 'onDeadline', ON_DEADLINE, checker)
-  if (given === undefined && policy !== undefined) {
-    return checker.fault('missing_key', policy.at, '`onDeadline` needs the key `deadline` beside it.')
-  }
-  if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
-  const deadlineMs = durationIn(given, '`deadline`', 1, checker)
-  return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
-}
-
-/** Where all names are written out, it shows whether they can be enough. */
-function refuseHopeless(
-  map: LocatedMap,
-  approvers: Template | undefined,
-  quorum: number | undefined,
-  checker: Checker,
-): void {
-  const literal = approvers !== undefined && 'literal' in approvers ? approvers.literal : undefined
-  if (!Array.isArray(literal) || quorum === undefined) return
-  const count = new Set(literal).size
-  if (count >= quorum) return
-  const place = entryOf(map, 'quorum')?.value ?? map
-  checker.fault('value_invalid', place, `${quorum} must approve, and only ${count} may.`)
 }

@@ -1,41 +1,52 @@
 /** Knows whether a filter takes an event (OWS 1.0 "Event Filter", "Correlation"; CloudEvents 1.0). */
 
-import { FinalError, FlowError } from '../errors.ts'
+import { FlowError } from '../errors.ts'
 import type { Correlation, EventFilter, Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
+import type { Running } from './task.ts'
 
-/** Evaluates with the variables of the task. */
-export type Evaluate = (template: Template, dot: Json) => Json
-
-/** What correlations must be, by name: what an event had that was taken. */
-export type Bound = JsonObject
+/** What correlations must be, by name: what the filter expects, and what an event had that was taken. */
+interface Wanted {
+  readonly expected: JsonObject
+  readonly bound: JsonObject
+}
 
 /**
  * What the filter's correlations are in the event, by name, if it takes it.
- * @param expected what its correlations expect, by name, where they say so
  * @returns undefined where it does not take it. Events come from outside: one on which an expression fails is none
  * that the filter wants, and no error of the flow.
- * @throws FinalError where the run has used up what it may
+ * @throws FlowError (expression) where it takes more steps than there are, so that no event is missed unseen
  */
 export function match(
   filter: EventFilter,
   event: JsonObject,
-  { expected, bound }: { expected: JsonObject; bound: Bound },
-  evaluate: Evaluate,
-): Bound | undefined {
+  wanted: Wanted,
+  running: Running,
+): JsonObject | undefined {
+  const isLiteral = ([, value]: EventFilter['with'][number]) => 'literal' in value
   try {
-    if (!filter.with.every(([name, wanted]) => holds(name, wanted, event, evaluate))) return undefined
-    return correlate(filter.correlate, event, { expected, bound }, evaluate)
+    // What costs nothing first.
+    for (const attribute of filter.with.filter(isLiteral)) {
+      if (!holds(attribute, event, running)) return undefined
+    }
+    if (!filter.with.every((attribute) => isLiteral(attribute) || holds(attribute, event, running)))
+      return undefined
+    return correlate(filter.correlate, event, wanted, running)
   } catch (error) {
-    if (!(error instanceof FlowError) || error instanceof FinalError) throw error
+    if (!(error instanceof FlowError) || running.isSpent()) throw error
     return undefined
   }
 }
 
 /** An attribute that is not there has no value; `data` that is not there is null. */
-function holds(name: string, wanted: Template, event: JsonObject, evaluate: Evaluate): boolean {
+function holds(
+  [name, wanted]: readonly [string, Template],
+  event: JsonObject,
+  { evaluate }: Running,
+): boolean {
   const found = fieldOf(event, name) ?? (name === 'data' ? null : undefined)
   if (found === undefined) return false
+  if ('literal' in wanted) return contains(found, wanted.literal)
   const value = evaluate(wanted, found)
   // What an expression says of the attribute is a condition; anything else is what the attribute must be.
   return 'expression' in wanted && typeof value === 'boolean' ? value : contains(found, value)
@@ -44,9 +55,9 @@ function holds(name: string, wanted: Template, event: JsonObject, evaluate: Eval
 function correlate(
   correlations: readonly Correlation[],
   event: JsonObject,
-  { expected, bound }: { expected: JsonObject; bound: Bound },
-  evaluate: Evaluate,
-): Bound | undefined {
+  { expected, bound }: Wanted,
+  { evaluate }: Running,
+): JsonObject | undefined {
   const values: [string, Json][] = []
   for (const { name, from } of correlations) {
     const value = evaluate({ expression: from }, event)

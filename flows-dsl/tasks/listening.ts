@@ -112,7 +112,7 @@ function fills(
   for (const [index, filter] of filters.entries()) {
     if (mode === 'all' && filled.includes(index)) continue
     const wanted = { expected: expected[index] ?? {}, bound: listening.bound }
-    const found = match(filter, event, wanted, (template, dot) => running.evaluate(template, dot))
+    const found = match(filter, event, wanted, running)
     if (found === undefined) continue
     listening.bound = { ...found, ...listening.bound }
     if (!filled.includes(index)) filled.push(index)

@@ -50,6 +50,10 @@ export interface Running {
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
   /** The same value. @throws FlowError (expression) where many together have made it too large */
   bounded(value: Json): Json
+  /** The same value, if it is as the schema says. @throws FlowError (validation), with what is not */
+  checked(schema: Json, value: Json, what: string): Json
+  /** Whether expressions have taken as many steps as they may, which is why the last has failed. */
+  isSpent(): boolean
   nowMs(): number
   random(): number
   /** Notes that the task begins again. */

@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
+import type { Simulation } from '../../flows-dsl/simulator/simulation.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
 import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
 
@@ -100,24 +101,36 @@ test('the order example reviews what is large', async () => {
 })
 
 /**
- * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim.
+ * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. What stands in
+ * comments after `# with` is given to the simulator; `undone` claims what was undone of a flow that faults.
  */
 const readme = read(new URL('../../flows-dsl/', import.meta.url), 'README.md')
 const blocks = [...readme.matchAll(/```yaml\n(document:[\s\S]*?)```/g)].map(([, block]) => block ?? '')
-const claims = blocks.flatMap((block) =>
-  [...block.matchAll(/^# (\S.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
+const claims = blocks.flatMap((block) => {
+  const [, more = '{}'] = /^# with (\{[\s\S]*?\]\})$/m.exec(block) ?? []
+  const extras: Simulation = JSON.parse(more.replaceAll('\n#', ''))
+  return [...block.matchAll(/^# (\{.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
     block,
+    extras,
     given,
     wanted,
-  })),
-)
+  }))
+})
+const ANSWERS = { 'collection.create': { id: 'd1' } }
 
-test.each(claims)('README: $given', async ({ block, given, wanted }) => {
-  const { result } = await trace(block, {
-    input: JSON.parse(given),
-    answers: { 'collection.create': { id: 'd1' } },
-  })
-  expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
+test.each(claims)('README: $given', async ({ block, extras, given, wanted }) => {
+  const input = JSON.parse(given)
+  if (Object.keys(extras).length === 0 && !wanted.startsWith('undone ')) {
+    const { result } = await trace(block, { input, answers: ANSWERS })
+    expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
+    return
+  }
+  const mocks = { 'collection.create': { output: { id: 'd1' } }, 'collection.get': { output: null } }
+  const { status, output, compensation } = simulate(compiled(block), { input, mocks, ...extras })
+  if (wanted.startsWith('undone ')) {
+    const undone = JSON.parse(wanted.slice('undone '.length))
+    expect([status, compensation]).toEqual(['faulted', { undone, failures: [] }])
+  } else expect([status, output]).toEqual(['completed', JSON.parse(wanted)])
 })
 
 test('the README has flows, and each claims something', () => {

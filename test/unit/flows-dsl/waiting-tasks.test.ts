@@ -112,6 +112,8 @@ describe('approve', () => {
     ['{ approve: { approvers: [ada] } }'],
     ["{ approve: { title: '${ .what }', approvers: .boards.first, quorum: 2, fourEyes: false } }"],
     ["{ approve: { approvers: [ada, '${ .boss }'], deadline: P2D, onDeadline: reject, onReject: fault } }"],
+    ['{ approve: { approvers: .x, form: { type: object, required: [sum] } } }'],
+    ['{ approve: { approvers: .x, form: { ¦tpye: object } } }', 'unknown_key /approve/form/tpye'],
     ['{ approve: ¦{} }', 'missing_key /approve'],
     ['{ approve: ¦true }', 'wrong_type /approve'],
     ['{ approve: { approvers: ¦[] } }', 'value_invalid /approve/approvers'],

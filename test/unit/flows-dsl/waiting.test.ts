@@ -131,6 +131,13 @@ test('events that nobody takes are kept, the last 1,000; those taken by all who 
   expect(machine.result).toEqual({ status: 'completed', output: [500] })
 })
 
+test('events without an id are each their own', () => {
+  const machine = begun("  - l: { listen: { to: { any: [], until: '.[1] != null' } } }")
+  machine.event({ source: '/s', type: 't', data: 1 })
+  machine.event({ source: '/s', type: 't', data: 1 })
+  expect(machine.result).toEqual({ status: 'completed', output: [1, 1] })
+})
+
 test('the events that are kept are bounded in size, and the last always stays', () => {
   const machine = begun('  - w: { wait: PT1S }')
   for (let n = 0; n < 10; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
@@ -172,6 +179,28 @@ test('what happens to a listen has to be no object of ours', () => {
   expect(machine.result).toBeUndefined()
   machine.event(event(4, { constructor: 'a', data: 4 }))
   expect(machine.result).toEqual({ status: 'completed', output: [null, 4] })
+})
+
+const COSTLY = (count: number) => `  - all:
+      for: { in: .items, concurrency: 100 }
+      do: [{ l: { listen: { to: { one: { with: { type: t, data: '\${ ([range(${count})] | length) > . }' } } } } } }]`
+
+test('one costly filter does not keep the others from hearing', () => {
+  const machine = begun(COSTLY(100_000), { items: [1, 2, 3, 4, 5, 6, 7, 8] })
+  const before = machine.spent
+  machine.event(event(1, { data: 1 }))
+  // Together they take more steps than a turn has.
+  expect(machine.spent - before).toBeGreaterThan(1_000_000)
+  expect(machine.result).toMatchObject({ status: 'completed' })
+})
+
+test('an event is not missed unseen where a filter takes more steps than there are', () => {
+  const machine = begun(COSTLY(10_000_000), { items: [1] })
+  machine.event(event(0, { type: 'other', data: 1 }))
+  expect(machine.result).toBeUndefined()
+  machine.event(event(1, { data: 1 }))
+  const error = { instance: '/do/0/all/do/0/l', detail: expect.stringContaining('too many steps') }
+  expect(machine.result).toMatchObject({ status: 'faulted', error })
 })
 
 const FAN_OUT = (policy: string) => `  - all:
