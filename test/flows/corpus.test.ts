@@ -1,5 +1,5 @@
 /**
- * Runs every flow of the corpus and of the examples on fake effects: output, calls, waits and order of steps.
+ * Runs every flow of the corpus and of the README on fake effects: output, calls, waits and order of steps.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -10,7 +10,6 @@ import { TASKS } from '../../flows-dsl/tasks/index.ts'
 import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
 
 const CORPUS = new URL('corpus/', import.meta.url)
-const EXAMPLES = new URL('../../flows-dsl/examples/', import.meta.url)
 
 function read(folder: URL, file: string): string {
   return readFileSync(new URL(file, folder), 'utf8')
@@ -61,44 +60,6 @@ for (const file of flows) {
     test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
   }
 }
-
-for (const file of ['hello', 'order']) {
-  test(`example ${file}`, async () => {
-    await check(read(EXAMPLES, `${file}.yaml`), JSON.parse(read(EXAMPLES, `${file}.expected.json`)))
-  })
-}
-
-test('the hello example greets the world where no name is given', async () => {
-  const { result, calls } = await trace(read(EXAMPLES, 'hello.yaml'), {
-    input: {},
-    answers: { 'collection.create': { id: 'x' } },
-  })
-  const message = 'Hello, world! Tell me your name next time.'
-  expect(result).toEqual({ status: 'completed', output: { message, greeting_id: 'x' } })
-  expect(calls).toEqual([
-    {
-      function: 'collection.create',
-      arguments: { name: 'greetings', document: { name: 'world', message } },
-    },
-  ])
-})
-
-test('the order example reviews what is large', async () => {
-  const { result, steps, waits, calls } = await trace(read(EXAMPLES, 'order.yaml'), {
-    input: { id: 7, total: 1000 },
-    answers: { http: { decision: 'yes' } },
-  })
-  expect(result).toEqual({ status: 'completed', output: { decision: 'yes', path: 'review' } })
-  expect(steps).toEqual(['size', 'review', 'cool', 'ask', 'done'])
-  expect(waits).toEqual([300_000])
-  expect(calls[0]?.['arguments']).toEqual({
-    method: 'POST',
-    endpoint: 'https://shop.example.com/reviews',
-    body: { order: 7, total: 1000 },
-    output: 'content',
-    redirect: false,
-  })
-})
 
 /**
  * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. What stands in
