@@ -25,6 +25,7 @@ import type { Activities, CallFailure, FunctionCall } from '../activities/contra
 import { LIMITS } from '../core/limits.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
+import { documented, requested } from './openapi.ts'
 import { Recorder } from './recorder.ts'
 
 interface FlowRunInput {
@@ -38,6 +39,7 @@ interface FlowRunInput {
 
 const NO_SUBFLOWS = 'Flows that other flows run are known to the language and not there yet.'
 const SLOW_CALLS = 'tenon-calls'
+const SLOW = new Set(['http', 'openapi', 'function.invoke'])
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
 const RETRY = {
   initialInterval: '200ms',
@@ -116,8 +118,8 @@ function effects(recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (!isSlow(request)) return await call(request, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), call(request, hold)])
+        if (!isSlow(request)) return await callOf(request, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output
       } finally {
         underWay -= bytes
@@ -164,7 +166,14 @@ function describe(step: StepRef): void {
 
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
 function isSlow(request: CallRequest): boolean {
-  return request.function === 'http' || request.function === 'function.invoke'
+  return SLOW.has(request.function)
+}
+
+/** Only its document says what method an operation has, and so whether its request may be sent again. */
+async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
+  if (request.function !== 'openapi') return call(request, hold)
+  const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
+  return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
@@ -187,6 +196,7 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: request.step.summary, retry: RETRY }
   if (!isSlow(request))
     return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
+  if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
   return functionCalls(options).callFunction(sent)
 }
@@ -195,6 +205,12 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
 function httpCalls(request: CallRequest, options: ActivityOptions) {
   const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
   const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
+  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** Reading a document changes nothing. */
+function planning(options: ActivityOptions) {
+  const retry = { ...RETRY, maximumAttempts: 3 }
   return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
 }
 

@@ -5,14 +5,16 @@ import { expect, test } from 'vitest'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
 import { compiled, INFO, START_MS } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 
-function begun(tasks: string, input: Json = {}, startedBy = 'starter'): Machine {
+function begun(tasks: string, input: Json = {}, steps: StepEvent[] = []): Machine {
   const ir = compiled(HEAD + tasks)
-  const surroundings = { nowMs: () => START_MS, random: () => 0.5, record: () => {} }
-  const machine = new Machine(ir, newState(ir, input, { ...INFO, started_by: startedBy }), surroundings)
+  const record = (event: StepEvent) => void steps.push(event)
+  const surroundings = { nowMs: () => START_MS, random: () => 0.5, record }
+  const machine = new Machine(ir, newState(ir, input, { ...INFO, started_by: 'starter' }), surroundings)
   machine.begin()
   return machine
 }
@@ -103,6 +105,7 @@ test('an approval in a branch that is given up is not decided any more', () => {
 })
 
 test('a race of listens is decided by the first that has enough; the other hears nothing of it', () => {
+  const steps: StepEvent[] = []
   const machine = begun(
     `  - race:
       fork:
@@ -111,8 +114,12 @@ test('a race of listens is decided by the first that has enough; the other hears
           - a: { listen: { to: { one: { with: { type: t } } } } }
           - b: { listen: { to: { one: { with: { type: t } } } } }
   - next: { listen: { to: { one: { with: { type: t } } } } }`,
+    {},
+    steps,
   )
   machine.event(event(1, { data: 1 }))
+  const completed = steps.filter(({ phase }) => phase === 'completed')
+  expect(completed.map(({ step }) => step.name)).toEqual(['a', 'race'])
   expect(machine.result).toBeUndefined()
   machine.event(event(2, { data: 2 }))
   expect(machine.result).toEqual({ status: 'completed', output: [2] })
@@ -166,6 +173,13 @@ test('a listen that takes more than a value may hold faults', () => {
   const machine = begun("  - l: { listen: { to: { any: [], until: '.[9999999] != null' } } }")
   for (let n = 0; n < 3; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
   expect(machine.result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/l' } })
+})
+
+test('a listen for ever keeps nothing of what it takes', () => {
+  const machine = begun('  - l: { listen: { to: { any: [], until: false } } }')
+  for (let n = 0; n < 5; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
+  expect(machine.result).toBeUndefined()
+  expect(JSON.stringify(machine.state).length).toBeLessThan(5_000)
 })
 
 test('what happens to a listen has to be no object of ours', () => {
