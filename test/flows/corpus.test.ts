@@ -1,11 +1,10 @@
 /**
- * Runs every flow of the corpus and of the README on fake effects: output, calls, waits and order of steps.
+ * Runs every flow of the corpus on fake effects: output, calls, waits and order of steps.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
-import type { Simulation } from '../../flows-dsl/simulator/simulation.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
 import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
 
@@ -60,44 +59,6 @@ for (const file of flows) {
     test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
   }
 }
-
-/**
- * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. What stands in
- * comments after `# with` is given to the simulator; `undone` claims what was undone of a flow that faults.
- */
-const readme = read(new URL('../../flows-dsl/', import.meta.url), 'README.md')
-const blocks = [...readme.matchAll(/```yaml\n(document:[\s\S]*?)```/g)].map(([, block]) => block ?? '')
-const claims = blocks.flatMap((block) => {
-  const [, more = '{}'] = /^# with (\{[\s\S]*?\]\})$/m.exec(block) ?? []
-  const extras: Simulation = JSON.parse(more.replaceAll('\n#', ''))
-  return [...block.matchAll(/^# (\{.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
-    block,
-    extras,
-    given,
-    wanted,
-  }))
-})
-const ANSWERS = { 'collection.create': { id: 'd1' } }
-
-test.each(claims)('README: $given', async ({ block, extras, given, wanted }) => {
-  const input = JSON.parse(given)
-  if (Object.keys(extras).length === 0 && !wanted.startsWith('undone ')) {
-    const { result } = await trace(block, { input, answers: ANSWERS })
-    expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
-    return
-  }
-  const mocks = { 'collection.create': { output: { id: 'd1' } }, 'collection.get': { output: null } }
-  const { status, output, compensation } = simulate(compiled(block), { input, mocks, ...extras })
-  if (wanted.startsWith('undone ')) {
-    const undone = JSON.parse(wanted.slice('undone '.length))
-    expect([status, compensation]).toEqual(['faulted', { undone, failures: [] }])
-  } else expect([status, output]).toEqual(['completed', JSON.parse(wanted)])
-})
-
-test('the README has flows, and each claims something', () => {
-  expect(blocks.length).toBeGreaterThan(0)
-  for (const block of blocks) expect(claims.some((claim) => claim.block === block)).toBe(true)
-})
 
 test('the corpus has a flow for every kind of task', () => {
   const kinds = flows.flatMap((file) => compiled(read(CORPUS, file)).do.map(({ kind }) => kind))
