@@ -175,6 +175,37 @@ test('a listen that takes more than a value may hold faults', () => {
   expect(machine.result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/l' } })
 })
 
+test.each([
+  ['{ a: 1 }', { a: 1, b: 2 }, true],
+  ['{ a: { b: 1 } }', { a: { b: 1, c: 2 } }, true],
+  ['{ a: { b: 1 } }', { a: { c: 2 } }, false],
+  ['{ a: null }', {}, false],
+  ['{ a: null }', { a: null }, true],
+  ['{ toString: 1 }', {}, false],
+  ['[{ a: 1 }]', [{ a: 1, b: 2 }], false],
+  ['[{ a: 1 }]', [{ a: 1 }], true],
+  ['[{ a: 1 }]', [{ b: 1 }], false],
+  ['[1, 2]', [1, 2, 3], false],
+  ['[1, 2]', [1], false],
+  ['{}', {}, true],
+  ['{}', [], false],
+  ['{}', null, false],
+  ['[]', {}, false],
+  ['1', '1', false],
+  ['a', ['a'], false],
+  ["{ a: '${ .b }' }", { a: 1, b: 1 }, true],
+  ["{ a: '${ .b }' }", { a: 1, b: 2 }, false],
+  ["'${ .a }'", { a: true }, true],
+  ["'${ .a }'", { a: false }, false],
+  ["'${ .a }'", { a: 1 }, false],
+  ["'${ .a.b.c }'", { a: 1 }, false],
+  ["'${ . }'", 'x', true],
+])('a filter of %s and data %j: %s', (filter, data, isTaken) => {
+  const machine = begun(`  - l: { listen: { to: { one: { with: { data: ${filter} } } } } }`)
+  machine.event(event(1, { data: data as Json }))
+  expect(machine.result?.status).toBe(isTaken ? 'completed' : undefined)
+})
+
 test('a listen for ever keeps nothing of what it takes', () => {
   const machine = begun('  - l: { listen: { to: { any: [], until: false } } }')
   for (let n = 0; n < 5; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
