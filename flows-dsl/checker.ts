@@ -5,10 +5,11 @@
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
 import { FaultList } from './fault-list.ts'
-import type { Extension, Json, Template } from './ir.ts'
+import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
 import { Declarations } from './use/declarations.ts'
+import { Extended } from './use/extended.ts'
 import { secretsIn } from './use/secret-names.ts'
 
 /** Arguments of a platform function, by the names that `with` gives them. */
@@ -31,9 +32,6 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
-/** An extension, and the kinds of tasks that it extends. */
-export type ForKinds = Extension & { readonly kinds: readonly string[] }
-
 /** Names that no task can give to a variable of its own; the last is OWS's and not there yet. */
 const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
@@ -51,10 +49,10 @@ export class Checker extends FaultList {
   /** What the definition declares for reuse (use/use.ts), in place before anything refers to it. */
   readonly declared: Declarations = new Declarations(this)
   declaredSecrets: readonly string[] = []
-  extensions: readonly ForKinds[] = []
+  readonly extended = new Extended()
   /** Whether texts are expressions too (`evaluate.mode`). */
   isLoose = false
-  #isExtending = true
+  #only: Variables | undefined
   #locals: Variables = []
 
   constructor(catalogue: Catalogue) {
@@ -80,22 +78,11 @@ export class Checker extends FaultList {
     return result
   }
 
-  /** Whether tasks that are compiled now are extended (OWS 1.0 "Extension"). */
-  get isExtending(): boolean {
-    return this.#isExtending
-  }
-
-  /** What comes before and after tasks of a kind that are compiled now, in the order of declaration. */
-  extensionsOf(kind: string): readonly Extension[] {
-    const found = this.#isExtending ? this.extensions.filter(({ kinds }) => kinds.includes(kind)) : []
-    return found.map(({ kinds: _kinds, ...extension }) => extension)
-  }
-
-  extending<T>(isExtending: boolean, read: () => T): T {
-    const before = this.#isExtending
-    this.#isExtending = isExtending
+  /** Reads what is evaluated where no other variables are than these, whatever its kind sees elsewhere. */
+  only<T>(variables: Variables, read: () => T): T {
+    this.#only = variables
     const result = read()
-    this.#isExtending = before
+    this.#only = undefined
     return result
   }
 
@@ -184,7 +171,7 @@ export class Checker extends FaultList {
 
   /** A text without `${ }`. In the loose mode it is what it yields, if it is an expression and does not fail. */
   #plain(value: LocatedScalar, text: string, variables: Variables): Template | undefined {
-    const names = [...variables, 'secrets', ...this.#locals]
+    const names = this.#visible(variables)
     if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
     const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
     if (!('op' in parsed)) return { literal: text }
@@ -215,7 +202,7 @@ export class Checker extends FaultList {
   expression(value: LocatedScalar, variables: Variables): Expression | undefined {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
-    const parsed = parseExpression(inner ?? text, [...variables, 'secrets', ...this.#locals])
+    const parsed = parseExpression(inner ?? text, this.#visible(variables))
     if ('op' in parsed) return this.#secretsOf(parsed, value) ? parsed : undefined
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
     return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
@@ -230,6 +217,10 @@ export class Checker extends FaultList {
     const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
     this.unknown('unknown_reference', at, message, name, this.declaredSecrets)
     return false
+  }
+
+  #visible(variables: Variables): Variables {
+    return this.#only ?? [...variables, 'secrets', ...this.#locals]
   }
 
   /** Checks what an expression reads of `$secrets`. Nobody could say what a flow reads that does not name it. */

@@ -38,7 +38,7 @@ export function checkCron(given: Located, checker: Checker): string | undefined 
     return word && valuesOf(word[0], word.index, field, scalar, checker)
   })
   if (values.some((one) => one === undefined)) return undefined
-  if (!exists(values[2] ?? [], values[3] ?? [], words[4]?.[0])) {
+  if (!exists([...(values[2] ?? [])], [...(values[3] ?? [])], words[4]?.[0])) {
     return checker.fault('cron_invalid', scalar.placeOf(words[2]?.index ?? 0), 'No month has such a day.')
   }
   return words.map(([word]) => word.toUpperCase()).join(' ')
@@ -51,15 +51,15 @@ function valuesOf(
   field: Field,
   given: LocatedScalar,
   checker: Checker,
-): readonly number[] | undefined {
-  const values: number[] = []
+): ReadonlySet<number> | undefined {
+  const values = new Set<number>()
   for (const part of text.split(',')) {
     const range = rangeOf(part, field)
     if (range === undefined) {
       const message = `\`${part}\` is no ${field.name}.`
       return checker.fault('cron_invalid', given.placeOf(offset), message, hintFor(field))
     }
-    for (let value = range.from; value <= range.to; value += range.step) values.push(value)
+    for (let value = range.from; value <= range.to; value += range.step) values.add(value)
   }
   return values
 }

@@ -12,6 +12,9 @@ const RUN_EVENTS = 5
  */
 const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
 
+/** Kinds that run their tasks for each item, or each event. */
+const REPEATING = ['for', 'listen']
+
 const NONE: EventEstimate = { fixed: 0, perItem: 0 }
 
 /**
@@ -42,10 +45,11 @@ function eventsOf(task: TaskNode): EventEstimate {
   const around = sum(extensionTasks(task).map(eventsOf))
   const inner = sum(straightOf(body).map(eventsOf))
   const own = { fixed: EVENTS[kind] ?? 0, perItem: 0 }
-  if (kind !== 'for') return sum([own, around, inner])
+  if (!REPEATING.includes(kind)) return sum([own, around, inner])
   const items = itemsOf(body)
   const all = inner.fixed + inner.perItem
-  return sum([around, items === undefined ? { fixed: 0, perItem: all } : { fixed: all * items, perItem: 0 }])
+  const loop = items === undefined ? { fixed: 0, perItem: all } : { fixed: all * items, perItem: 0 }
+  return sum([own, around, loop])
 }
 
 function sum(estimates: readonly EventEstimate[]): EventEstimate {
@@ -70,7 +74,7 @@ function fanOutOf(task: TaskNode): number {
 }
 
 function childrenOf(task: TaskNode): readonly TaskNode[] {
-  return [...extensionTasks(task), ...tasksIn(task.body)]
+  return [...extensionTasks(task), ...tasksIn(task.body), ...(task.compensate ?? [])]
 }
 
 function extensionTasks({ extensions = [] }: TaskNode): readonly TaskNode[] {
@@ -79,7 +83,7 @@ function extensionTasks({ extensions = [] }: TaskNode): readonly TaskNode[] {
 
 /** The tasks of a body that run where nothing fails. */
 function straightOf(body: unknown): readonly TaskNode[] {
-  const { catch: _catch, compensate: _compensate, ...rest } = (body ?? {}) as Record<string, unknown>
+  const { catch: _catch, ...rest } = (body ?? {}) as Record<string, unknown>
   return tasksIn(rest)
 }
 

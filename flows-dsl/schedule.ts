@@ -49,12 +49,13 @@ function compileCron(map: LocatedMap, checker: Checker): readonly string[] | und
   return items.map((item) => checkCron(item, checker)).filter((text) => text !== undefined)
 }
 
+/** Events are looked at before there is a run, so that the filters see nothing but the event. */
 function compileOn(map: LocatedMap, checker: Checker): EventStrategy | undefined {
   const given = entryOf(map, 'on')?.value
   const inner = given && checker.map(given, '`on`')
   if (inner === undefined) return undefined
   checker.keys(inner, '`on`', ['one', 'any', 'all'], ['until'])
-  return compileStrategy(inner, '`on`', checker)
+  return checker.only([], () => compileStrategy(inner, '`on`', checker))
 }
 
 function compileRead(map: LocatedMap, checker: Checker): Schedule['read'] {

@@ -103,7 +103,7 @@ function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): Ta
   const common = task && compileCommon(task, compiling)
   if (task === undefined || type === undefined) return undefined
   checker.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS])
-  const extensions = checker.extensionsOf(type.kind)
+  const extensions = checker.extended.of(type.kind)
   const shared = {
     name: key,
     pointer: value.pointer,

@@ -28,7 +28,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
       'An expression of jq, with or without ${ }, or any value with expressions in it: strings in ${ }.',
   },
   duration: either(
-    'A span of time: {seconds: 2}, or an ISO 8601 duration of days and time, such as PT2S or P1DT12H.',
+    'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
     mapping('The sum of its parts.', {
       days: count('days'),
       hours: count('hours'),
@@ -36,8 +36,8 @@ export const VALUES: Readonly<Record<string, Schema>> = {
       seconds: count('seconds'),
       milliseconds: count('milliseconds'),
     }),
-    text('An ISO 8601 duration without years, months and weeks.', {
-      pattern: '^P(?=.)(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
+    text('An ISO 8601 duration without years and months.', {
+      pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
       examples: ['PT30S', 'PT5M', 'P1DT12H'],
     }),
   ),

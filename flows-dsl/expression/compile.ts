@@ -34,7 +34,7 @@ export function filterOf(expression: Expression): Filter {
 }
 
 /** @param tail whether the outputs are those of a function, so that it may end with a call */
-export function compileNode(node: Expression, outer: Scope, tail = false): Filter {
+function compileNode(node: Expression, outer: Scope, tail = false): Filter {
   const scope = outer.deeper()
   switch (node.op) {
     case 'identity':
@@ -72,7 +72,16 @@ export function compileNode(node: Expression, outer: Scope, tail = false): Filte
       return compileAlternative(node, scope, compileNode, tail)
     case 'binary':
       return compileBinary(node, scope, compileNode)
-    default:
+    case 'assign':
+    case 'if':
+    case 'try':
+    case 'as':
+    case 'reduce':
+    case 'foreach':
+    case 'label':
+    case 'break':
+    case 'define':
+    case 'call':
       return compileStatement(node, scope, tail)
   }
 }

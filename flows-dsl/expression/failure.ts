@@ -12,7 +12,7 @@ export class Failure extends Error {
   readonly #template: string | undefined
   readonly #values: readonly Json[]
 
-  /** @param template text of jq in which `%v` is a value with its type, `%k` a key, `%j` a value, `%t` a type */
+  /** @param template text of jq in which `%v` is a value with its type, `%k` a key, `%j` a value, `%s` a text, `%t` a type */
   constructor(template: string | undefined, values: readonly Json[]) {
     super()
     this.#template = template
@@ -34,9 +34,10 @@ export class Failure extends Error {
 
   #filled(withData: boolean): string {
     let next = 0
-    return (this.#template ?? '').replace(/%([vkjt])/g, (_, kind: string) => {
+    return (this.#template ?? '').replace(/%([vkjst])/g, (_, kind: string) => {
       const value = this.#values[next++] ?? null
       if (kind === 't' || (kind !== 'k' && !withData)) return typeOf(value)
+      if (kind === 's') return String(value)
       return kind === 'j' ? writeShort(value) : describe(value)
     })
   }
@@ -54,6 +55,6 @@ export function failure(template: string, ...values: readonly Json[]): Failure {
 }
 
 /** A value in a message: its type, and the beginning of its JSON. */
-export function describe(value: Json): string {
+function describe(value: Json): string {
   return `${typeOf(value)} (${writeShort(value)})`
 }

@@ -53,11 +53,11 @@ export const TAIL = 2
 export type Signal = typeof STOP | typeof ON | typeof TAIL
 
 export type Emit = (value: Json) => Signal
-export type EmitAt = (place: Place, value: Json) => Signal
+type EmitAt = (place: Place, value: Json) => Signal
 
 export type One = (run: Run, env: Env, input: Json) => Json
 export type Each = (run: Run, env: Env, input: Json, emit: Emit) => Signal
-export type At = (run: Run, env: Env, place: Place, input: Json, emit: EmitAt) => Signal
+type At = (run: Run, env: Env, place: Place, input: Json, emit: EmitAt) => Signal
 
 /** A part of an expression, ready to run. */
 export interface Filter {

@@ -2,6 +2,7 @@
 
 import type { Expression } from './expression.ts'
 import { parseText } from './literals.ts'
+import { parseCalculatedKey } from './parse-keys.ts'
 import { parseVariable } from './parse-variables.ts'
 import { parseFormat } from './parse-words.ts'
 import type { Reader } from './reader.ts'
@@ -49,9 +50,7 @@ function parseKey(reader: Reader): Expression {
   if (!cursor.take('(')) {
     throw cursor.stop(`A key is a name, a text or an expression in ( ), not ${cursor.here()}.`)
   }
-  const key = reader.grammar.query(reader)
-  cursor.expect(')')
-  return key
+  return parseCalculatedKey(reader)
 }
 
 /** A comma ends the value, so it can have operators and pipes, but neither commas nor bindings. */

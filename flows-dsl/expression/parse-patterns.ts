@@ -3,6 +3,7 @@
 import type { Expression, FieldPattern, Pattern } from './expression.ts'
 import { variablesOf } from './expression.ts'
 import { parseText } from './literals.ts'
+import { parseCalculatedKey } from './parse-keys.ts'
 import type { Reader } from './reader.ts'
 
 /** One pattern, or several with `?//` between them. */
@@ -68,7 +69,5 @@ function parseKey(reader: Reader): Expression {
   if (!cursor.take('(')) {
     throw cursor.stop(`A field is \`$name\`, a name, a text or an expression in ( ), not ${cursor.here()}.`)
   }
-  const key = reader.grammar.query(reader)
-  cursor.expect(')')
-  return key
+  return parseCalculatedKey(reader)
 }

@@ -2,9 +2,11 @@
 
 import type { Json } from '../json.ts'
 import { type Budget, charge, measure } from './budget.ts'
-import { failure } from './failure.ts'
+import { type Failure, failure } from './failure.ts'
 
 const TEXT_OR_NAME = /"(?:[^"\\]|\\.)*"|-?\b(?:nan|NaN|Infinity)\b/g
+/** What puts the names of numbers in recurses. */
+const NESTING_MAX = 256
 const BLANK = /^[ \t\r\n]*$/
 
 /** `fromjson`. @throws Failure where it is no JSON; FlowError (expression) where it is too large or too deep */
@@ -24,19 +26,44 @@ function parse(text: string): Json {
     if (BLANK.test(text)) throw wrong('Expected JSON value', text)
   }
   try {
-    // JSON has no such numbers; jq reads them, and within a value they end as these anyway.
-    return JSON.parse(text.replace(TEXT_OR_NAME, named)) as Json
+    return parseNamed(text)
   } catch {
-    throw wrong(`Invalid JSON at EOF at line 1, column ${text.length}`, text)
+    throw wrong(faultOf(text), text)
   }
 }
 
-function named(found: string): string {
-  if (found.startsWith('"')) return found
-  if (/nan/i.test(found)) return 'null'
-  return found.startsWith('-') ? '-1e999' : '1e999'
+/** JSON has no names for numbers; jq reads them. */
+function parseNamed(text: string): Json {
+  if (nestingOf(text) > NESTING_MAX) throw new SyntaxError('nested too deeply for names of numbers')
+  let mark = 'nan'
+  while (text.includes(mark)) mark += '-'
+  const renamed = text.replace(TEXT_OR_NAME, (found) => {
+    if (found.startsWith('"')) return found
+    if (/nan/i.test(found)) return `"${mark}"`
+    return found.startsWith('-') ? '-1e999' : '1e999'
+  })
+  return JSON.parse(renamed, (_key, value: Json) => (value === mark ? Number.NaN : value)) as Json
 }
 
-function wrong(what: string, text: string): Error {
-  return failure('%s (while parsing %q)'.replace('%s', what).replace('%q', () => `'${text}'`))
+/** In jq's words where that is simple. */
+function faultOf(text: string): string {
+  const quote = text.indexOf("'")
+  if (quote >= 0) {
+    return `Invalid string literal; expected ", but got ' at line 1, column ${text.indexOf("'", quote + 1) + 1}`
+  }
+  return `Invalid numeric literal at EOF at line 1, column ${text.length}`
+}
+
+function wrong(what: string, text: string): Failure {
+  return failure(`${what} (while parsing '%s')`, text)
+}
+
+/** At most how deep the brackets of a text are nested; those in strings count too. */
+function nestingOf(text: string): number {
+  let [open, most] = [0, 0]
+  for (const bracket of text.replace(/[^[\]{}]+/g, '')) {
+    open += bracket === '[' || bracket === '{' ? 1 : -1
+    most = Math.max(most, open)
+  }
+  return most
 }

@@ -6,6 +6,8 @@ import type { Env, Filter, Held } from './filter.ts'
 /** A function and what its body became; a function that calls itself is there before its body is. */
 export interface FunctionCell {
   body: Filter | undefined
+  /** Whether it yields one value where its arguments do. */
+  readonly one: boolean
   readonly arity: number
   /** How many names are held where it is defined. */
   readonly size: number
@@ -52,6 +54,12 @@ export class Scope {
   find(kind: 'variable' | 'label', name: string): Hops | undefined {
     const found = this.#bindings.find((binding) => binding.kind === kind && binding.name === name)
     return found === undefined || found.kind === 'function' ? undefined : this.size - found.slot - 1
+  }
+
+  /** For functions that are defined here: parameters around them may be anything. */
+  yieldsOne(name: string): boolean | undefined {
+    const found = this.called(name)
+    return found === undefined ? undefined : typeof found !== 'number' && found.one
   }
 
   /** A parameter, by its hops, or a function; `name` is written with its arity. */

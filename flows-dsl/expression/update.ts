@@ -24,7 +24,7 @@ function setAt(value: Json, path: readonly Json[], depth: number, to: Json, budg
 const INDEX_MAX = 536_870_911
 
 /** A copy of a value with another part below a key. */
-export function put(value: Json, key: Json, part: Json, budget: Budget): Json {
+function put(value: Json, key: Json, part: Json, budget: Budget): Json {
   if (typeof key === 'string' && (value === null || isObject(value)))
     return putField(value ?? {}, key, part, budget)
   if (typeof key === 'number' && (value === null || Array.isArray(value)))
@@ -62,41 +62,60 @@ function putSlice(items: readonly Json[], key: JsonObject, part: Json, budget: B
   return [...items.slice(0, from), ...part, ...items.slice(to)]
 }
 
-/** `delpaths`: the last first, so that what stands before keeps its index. */
+/** `delpaths`: indices are those of the input, whatever else goes. @throws Failure, FlowError (expression) */
 export function deletePaths(value: Json, paths: readonly Json[], budget: Budget): Json {
-  const sorted = paths.map(checkPath).sort((a, b) => compare(b, a, budget))
-  return sorted.reduce<Json>((left, path) => deleteAt(left, path, 0, budget), value)
+  const sorted = paths.map(checkPath).sort((a, b) => compare(a, b, budget))
+  return sorted[0]?.length === 0 ? null : deleteSorted(value, sorted, 0, budget)
 }
 
-function deleteAt(value: Json, path: readonly Json[], depth: number, budget: Budget): Json {
-  const key = path[depth]
-  if (key === undefined || value === null) return null
-  if (depth + 1 === path.length) return without(value, key, budget)
+/** Paths that begin alike stand together; the first `depth` keys of all are the same. */
+function deleteSorted(value: Json, paths: readonly Json[][], depth: number, budget: Budget): Json {
   checkDepth(budget, depth + 1)
-  const below = at(value, key, budget)
-  return below === null ? value : put(value, key, deleteAt(below, path, depth + 1, budget), budget)
+  const whole: Json[] = []
+  let left = value
+  for (let i = 0; i < paths.length; ) {
+    const path = paths[i] ?? []
+    const key = path[depth] ?? null
+    let end = i + 1
+    while (end < paths.length && compare(paths[end]?.[depth] ?? null, key, budget) === 0) end++
+    const below = path.length === depth + 1 ? null : at(left, key, budget)
+    if (path.length === depth + 1) whole.push(key)
+    else if (below !== null) {
+      left = put(left, key, deleteSorted(below, paths.slice(i, end), depth + 1, budget), budget)
+    }
+    i = end
+  }
+  return without(left, whole, budget)
 }
 
-function without(value: Json, key: Json, budget: Budget): Json {
-  if (isObject(value) && typeof key === 'string') {
-    if (!Object.hasOwn(value, key)) return value
-    spend(budget, 1 + (Object.keys(value).length >> 2))
-    const { [key]: _, ...rest } = value
-    return rest
-  }
-  if (Array.isArray(value) && typeof key === 'number') return withoutItem(value, key, budget)
-  if (Array.isArray(value) && isObject(key)) {
-    const [from, to] = rangeOf(key, value.length)
-    return from === to ? value : putSlice(value, key, [], budget)
-  }
-  if (isObject(value)) throw failure('Cannot delete field at object index of %t', key)
-  if (Array.isArray(value)) throw failure('Cannot delete %t element of array', key)
+/** A copy without the parts below some keys. */
+function without(value: Json, keys: readonly Json[], budget: Budget): Json {
+  if (value === null || keys.length === 0) return value
+  if (isObject(value)) return withoutFields(value, keys, budget)
+  if (Array.isArray(value)) return withoutItems(value, keys, budget)
   throw failure('Cannot delete fields from %t', value)
 }
 
-function withoutItem(items: Json[], key: number, budget: Budget): Json {
-  const index = Math.trunc(key) + (key < 0 ? items.length : 0)
-  if (!(index >= 0 && index < items.length)) return items
+function withoutFields(object: JsonObject, keys: readonly Json[], budget: Budget): Json {
+  const copy = { ...object }
+  spend(budget, 1 + (Object.keys(copy).length >> 2))
+  for (const key of keys) {
+    if (typeof key !== 'string') throw failure('Cannot delete field at object index of %t', key)
+    delete copy[key]
+  }
+  return copy
+}
+
+function withoutItems(items: readonly Json[], keys: readonly Json[], budget: Budget): Json {
+  const gone = new Set<number>()
+  for (const key of keys) {
+    if (typeof key === 'number') gone.add(Math.trunc(key) + (key < 0 ? items.length : 0))
+    else if (isObject(key)) {
+      const [from, to] = rangeOf(key, items.length)
+      spend(budget, to - from)
+      for (let i = from; i < to; i++) gone.add(i)
+    } else throw failure('Cannot delete %t element of array', key)
+  }
   charge(budget, items.length)
-  return [...items.slice(0, index), ...items.slice(index + 1)]
+  return items.filter((_, i) => !gone.has(i))
 }

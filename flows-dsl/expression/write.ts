@@ -123,7 +123,7 @@ export function writeNumber(value: number): string {
   if (Number.isNaN(value)) return 'null'
   if (value === 0) return Object.is(value, -0) ? '-0' : '0'
   const plain = String(value)
-  if (value === Math.trunc(value) && plain.length < 16) return plain
+  if (Number.isInteger(value) && plain.length < 16) return plain
   const finite = Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, value))
   const [mantissa = '', exponent = '0'] = Math.abs(finite).toExponential().split('e')
   return (value < 0 ? '-' : '') + placed(mantissa.replace('.', ''), Number(exponent))

@@ -36,17 +36,23 @@ type TextAt = (pointer: string) => string | undefined
 
 /** How a task leads on. */
 export function shapeOf(task: TaskNode, textAt: TextAt): Shape {
-  const within = taskType(task.kind)?.lists?.(task.body) ?? {}
-  const lists = Object.entries(within).map(([name, tasks]) => innerList(name, tasks, task, textAt))
-  if (task.compensate !== undefined) lists.push(undoing(task.compensate))
-  return { ways: waysOf(task, textAt), lists }
+  const within = Object.entries(taskType(task.kind)?.lists?.(task.body) ?? {})
+  const lists = within
+    .filter(([, tasks]) => tasks.length > 0 && tasks.every((inner) => standsIn(task, inner)))
+    .map(([name, tasks]) => innerList(name, tasks, task, textAt))
+  const ways = waysOf(task, lists, textAt)
+  return { ways, lists: task.compensate === undefined ? lists : [...lists, undoing(task.compensate)] }
 }
 
+/** What `use` declares is put in wherever it is named, and has its place elsewhere. */
+const standsIn = ({ pointer }: TaskNode, inner: TaskNode) => inner.pointer.startsWith(`${pointer}/`)
+
 /** The ways that lead out of the task itself, not of the tasks within it. */
-function waysOf(task: TaskNode, textAt: TextAt): readonly Way[] {
+function waysOf(task: TaskNode, lists: readonly InnerList[], textAt: TextAt): readonly Way[] {
   switch (task.kind) {
     case 'do':
     case 'fork':
+      return lists.length > 0 ? [] : [{ from: task.pointer, kind: 'next' }]
     case 'raise':
       return []
     case 'switch':

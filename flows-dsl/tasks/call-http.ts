@@ -42,13 +42,13 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
 }
 
 /** The authentication of the endpoint. */
-function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
+export function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
   const endpoint = entryOf(args, 'endpoint')?.value
   const given = endpoint?.kind === 'map' ? entryOf(endpoint, 'authentication')?.value : undefined
   return given && compileAuthentication(given, checker)
 }
 
-function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
+export function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
   return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
 }
 
@@ -83,7 +83,7 @@ export function compileEndpoint(
   if (isExpression(uri)) return checker.template(uri, SCOPES.task)
   const text = checker.text(uri, '`endpoint`')
   if (text === undefined) return undefined
-  const parts = text.split(/\{([A-Za-z_][A-Za-z0-9_]*)\}/)
+  const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
   const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
   if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
   const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
@@ -95,11 +95,8 @@ export function compileEndpoint(
  * @throws FlowError (expression) where the endpoint cannot be made
  */
 export function requestOf(body: HttpBody, running: Running): JsonObject {
-  const { endpoint } = body
-  const { input } = running
-  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
-  if (typeof uri !== 'string') throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
-  const given = running.evaluate(body.arguments, input)
+  const uri = endpointOf(body.endpoint, running)
+  const given = running.evaluate(body.arguments, running.input)
   const args = new Map(Object.entries(isObject(given) ? given : {}))
   const method = String(args.get('method')).toUpperCase()
   const output = args.get('output') ?? 'content'
@@ -110,31 +107,45 @@ export function requestOf(body: HttpBody, running: Running): JsonObject {
     ['method', method],
     ['output', output],
     ['redirect', redirect],
-    ...authenticated(body, running),
+    ...Object.entries(authenticated(body, running)),
   ])
 }
 
-/** Who the call is from, with its properties filled in; a secret goes by its name. */
-function authenticated({ authentication }: HttpBody, running: Running): [string, Json][] {
-  if (authentication === undefined) return []
-  const { properties, ...named } = authentication
-  const filled = properties && running.evaluate(properties, running.input)
-  return [['authentication', { ...named, ...(filled !== undefined && { properties: filled }) }]]
+/** @throws FlowError (expression) where it cannot be made */
+export function endpointOf(endpoint: HttpBody['endpoint'], running: Running): string {
+  const { input } = running
+  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
+  if (typeof uri === 'string') return uri
+  throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
 }
 
-/** Simple expansion of RFC 6570 §3.2.2. */
+/** `authentication`: who the call is from, with its properties filled in; a secret goes by its name. */
+export function authenticated(
+  { authentication }: Pick<HttpBody, 'authentication'>,
+  running: Running,
+): JsonObject {
+  if (authentication === undefined) return {}
+  const { properties, ...named } = authentication
+  const filled = properties && running.evaluate(properties, running.input)
+  return { authentication: { ...named, ...(filled !== undefined && { properties: filled }) } }
+}
+
+/**
+ * Simple expansion of RFC 6570 §3.2.2, of top-level fields by their names; what is not there is empty (OWS 1.0 "URI
+ * Template"). A value that is `..` would lead to another path than the one that is written.
+ */
 function expand(parts: readonly string[], input: Json): string {
-  const texts = parts.map((part, index) => {
-    if (index % 2 === 0) return part
-    const value = isObject(input) ? fieldOf(input, part) : undefined
-    if (typeof value === 'string' || typeof value === 'number')
-      return encodeURIComponent(wellFormed(String(value)))
-    throw new FlowError(
-      ERRORS.expression,
-      `The endpoint needs \`${part}\`, a string or number, in the input.`,
-    )
-  })
-  return texts.join('')
+  const texts = parts.map((part, index) => (index % 2 === 0 ? part : encodedField(part, input)))
+  const uri = texts.join('')
+  if (parts.length === 1 || !/\/(\.|%2e){1,2}(?=[/?#]|$)/i.test(uri)) return uri
+  throw new FlowError(ERRORS.expression, 'A variable of the endpoint must not make a segment `.` or `..`.')
+}
+
+function encodedField(name: string, input: Json): string {
+  const value = (isObject(input) ? fieldOf(input, name) : undefined) ?? ''
+  if (typeof value !== 'object') return encodeURIComponent(wellFormed(String(value)))
+  const detail = `The endpoint needs \`${name}\`, a string, number or boolean, in the input.`
+  throw new FlowError(ERRORS.expression, detail)
 }
 
 /** Half a surrogate pair cannot be encoded; it becomes U+FFFD, as in UTF-8. */

@@ -6,7 +6,7 @@ import { isObject } from '../json.ts'
 import { entryOf, type LocatedMap, type Place } from '../located.ts'
 import { cataloguedName } from '../use/catalogs.ts'
 import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
-import { compileOpenApi } from './call-openapi.ts'
+import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
 import type { TaskType } from './task.ts'
 
 interface FunctionBody {
@@ -17,7 +17,7 @@ interface FunctionBody {
 /** Kinds of call that OWS has and this release has not. */
 const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
 
-export const call: TaskType<FunctionBody | HttpBody> = {
+export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
   kind: 'call',
   keys: ['call', 'with'],
   compile(task, { checker }) {
@@ -39,6 +39,9 @@ export const call: TaskType<FunctionBody | HttpBody> = {
     if ('endpoint' in body) {
       return { own: null, begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running) }] }
     }
+    if ('document' in body) {
+      return { own: null, begin: [{ key: 'call', call: 'openapi', arguments: openApiCallOf(body, running) }] }
+    }
     const args = running.evaluate(body.arguments, running.input)
     const given = isObject(args) ? args : {}
     return { own: null, begin: [{ key: 'call', call: body.function, arguments: given }] }
@@ -47,7 +50,8 @@ export const call: TaskType<FunctionBody | HttpBody> = {
     return { done: output }
   },
   summary(body) {
-    return 'endpoint' in body ? summaryOf(body) : `call ${body.function}`
+    if ('endpoint' in body) return summaryOf(body)
+    return `call ${'document' in body ? 'openapi' : body.function}`
   },
 }
 

@@ -60,10 +60,10 @@ function compileRun(task: LocatedMap, checker: Checker): RunBody | undefined {
 
 /** Says so once: what stands within a process that cannot run matters to nobody. */
 function refuseProcess(run: LocatedMap, checker: Checker): boolean {
-  const process = run.entries.find(({ key }) => PROCESSES.includes(key))
-  if (process === undefined) return false
-  const message = `\`run: ${process.key}\` is known to the language, and the operator has not enabled it.`
-  checker.fault('unsupported_feature', process.at, message, 'A function of the platform can do it: `call`.')
+  const found = run.entries.find(({ key }) => PROCESSES.includes(key))
+  if (found === undefined) return false
+  const message = `\`run: ${found.key}\` is known to the language, and the operator has not enabled it.`
+  checker.fault('unsupported_feature', found.at, message, 'A function of the platform can do it: `call`.')
   return true
 }
 

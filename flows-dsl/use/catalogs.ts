@@ -47,8 +47,8 @@ export function cataloguedName(reference: LocatedScalar, checker: Checker): stri
 }
 
 function foreign(catalog: string, reference: LocatedScalar, checker: Checker): undefined {
-  const names = checker.declared.names('catalogs')
-  if (!names.includes(catalog)) {
+  if (!checker.declared.has('catalogs', catalog)) {
+    const names = checker.declared.names('catalogs')
     const message = `There is no catalog \`${catalog}\` in \`use.catalogs\`.`
     return checker.unknown('unknown_reference', reference, message, catalog, [...names, DEFAULT])
   }

@@ -14,7 +14,7 @@ type Compile<T> = (entry: LocatedEntry) => T | undefined
 /** Whoever refers to a name brings what compiles it: the same for all of a section. */
 export class Declarations {
   readonly #faults: FaultList & { apart<T>(read: () => T): T }
-  readonly #entries = new Map<Section, readonly LocatedEntry[]>()
+  readonly #entries = new Map<Section, ReadonlyMap<string, LocatedEntry>>()
   readonly #compiled = new Map<string, unknown>()
   readonly #asked = new Set<string>()
   /** Those that are being compiled at the moment, outermost first. */
@@ -25,11 +25,15 @@ export class Declarations {
   }
 
   declare(section: Section, map: LocatedMap): void {
-    this.#entries.set(section, map.entries)
+    this.#entries.set(section, new Map(map.entries.map((entry) => [entry.key, entry])))
+  }
+
+  has(section: Section, name: string): boolean {
+    return this.#entries.get(section)?.has(name) === true
   }
 
   names(section: Section): readonly string[] {
-    return this.#of(section).map(({ key }) => key)
+    return [...(this.#entries.get(section)?.keys() ?? [])]
   }
 
   /**
@@ -43,7 +47,7 @@ export class Declarations {
     scope: readonly string[] = [],
   ): T | undefined {
     const name = String(reference.value)
-    const entry = this.#of(section).find(({ key }) => key === name)
+    const entry = this.#entries.get(section)?.get(name)
     if (entry !== undefined) return this.#once(section, entry, compile, scope, reference)
     const message = `There is nothing named \`${name}\` in \`use.${section}\`.`
     return this.#faults.unknown('unknown_reference', reference, message, name, this.names(section))
@@ -51,13 +55,9 @@ export class Declarations {
 
   /** Compiles what nobody has asked for, so that its faults are seen too. */
   checkRest(section: Section, compile: Compile<unknown>): void {
-    for (const entry of this.#of(section)) {
+    for (const entry of this.#entries.get(section)?.values() ?? []) {
       if (!this.#asked.has(`${section} ${entry.key}`)) this.#once(section, entry, compile, [], entry.value)
     }
-  }
-
-  #of(section: Section): readonly LocatedEntry[] {
-    return this.#entries.get(section) ?? []
   }
 
   #once<T>(

@@ -1,9 +1,10 @@
 /** Knows `use.extensions`: tasks that run before and after others (OWS 1.0 "Extension"). */
 
-import { type Checker, type ForKinds, SCOPES } from '../checker.ts'
+import { type Checker, SCOPES } from '../checker.ts'
 import { entryOf, type Located, type LocatedEntry } from '../located.ts'
 import { compileTasks } from '../task-list.ts'
 import { TASKS } from '../tasks/index.ts'
+import type { ForKinds } from './extended.ts'
 
 /** What OWS calls a composite: tasks that do nothing but run others. */
 const COMPOSITES = ['do', 'fork']

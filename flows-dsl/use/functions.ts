@@ -12,7 +12,7 @@ type CompileTask = (entry: LocatedEntry, checker: Checker) => TaskNode | undefin
 /** Whether a task calls a function that the definition declares itself. */
 export function callsDeclared(task: LocatedMap, checker: Checker): boolean {
   const name = entryOf(task, 'call')?.value
-  return name?.kind === 'scalar' && checker.declared.names('functions').includes(String(name.value))
+  return name?.kind === 'scalar' && checker.declared.has('functions', String(name.value))
 }
 
 /** The body of a `do`: first the arguments, where there are any, then the task. */
@@ -24,7 +24,7 @@ export function compileDeclaredCall(
   const name = entryOf(task, 'call')?.value
   if (name?.kind !== 'scalar') return undefined
   const args = compileArguments(task, checker)
-  const called = checker.isExtending
+  const called = checker.extended.isOn
     ? checker.declared.find('functions', name, (entry) => compileTask(entry, checker))
     : checker.declared.find('functions', name, (entry) => compileTask(elsewhere(entry), checker), ['plain'])
   return args && called && { tasks: [...args, called] }

@@ -26,7 +26,7 @@ export function openUse(flow: LocatedMap, checker: Checker): void {
   checker.declaredSecrets = compileSecrets(use, checker)
   const list = entryOf(use, 'extensions')?.value
   if (list === undefined) return
-  checker.extensions = checker.extending(false, () => compileExtensions(list, checker))
+  checker.extended.by(() => compileExtensions(list, checker))
 }
 
 /** Notes the faults of what is declared and not used. */

@@ -46,6 +46,8 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
+  /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */
+  planOpenApi(call: FunctionCall): Promise<Json>
   /** Runs user code once; never attempted a second time. */
   runFunction(input: FunctionRunInput): Promise<Json>
   /** Brings the projection of a run up to date; idempotent. */

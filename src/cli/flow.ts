@@ -7,6 +7,8 @@ import { faultsOf } from './flows/compiler.ts'
 import { printFaults } from './flows/faults.ts'
 import { initVerb } from './flows/init.ts'
 import { place, read } from './flows/place.ts'
+import { simulateVerb } from './flows/simulate.ts'
+import { testVerb } from './flows/test.ts'
 import { jsonOf, verb, WORKSPACE } from './verb.ts'
 
 interface Flow {
@@ -114,6 +116,8 @@ export function flowVerbs(program: Command): void {
   const flows = program.command('flow').description('flows')
   initVerb(flows)
   checkVerbs(flows)
+  simulateVerb(flows)
+  testVerb(flows)
   flows
     .command('publish <file>')
     .description('make or replace the draft of that name, and publish it')

@@ -13,6 +13,7 @@ import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
+import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
@@ -110,5 +111,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  signalExecution,
+  approveExecution,
+  retryStep,
+  skipStep,
+  cancelExecution,
   ...MCP_OPERATIONS,
 ]

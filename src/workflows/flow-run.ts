@@ -19,11 +19,13 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { type CallRequest, type Effects, runFlow } from '../../flows-dsl/run.ts'
+import { type CallRequest, Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
+import { documented, requested } from './openapi.ts'
 import { Recorder } from './recorder.ts'
 
 interface FlowRunInput {
@@ -31,9 +33,13 @@ interface FlowRunInput {
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   readonly ir: FlowIR
   readonly input: Json
+  /** The subject who has; nothing in runs from before approvals. */
+  readonly started_by?: string
 }
 
+const NO_SUBFLOWS = 'Flows that other flows run are known to the language and not there yet.'
 const SLOW_CALLS = 'tenon-calls'
+const SLOW = new Set(['http', 'openapi', 'function.invoke'])
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
 const RETRY = {
   initialInterval: '200ms',
@@ -49,8 +55,16 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
-    const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
-    const result = await runFlow(input.ir, input.input, effects(recorder, hold), info)
+    const { started_by } = input
+    const info = {
+      id: input.execution_id,
+      started_at: startedAt,
+      flow: input.flow,
+      ...(started_by !== undefined && { started_by }),
+    }
+    const drive = new Drive(input.ir, input.input, effects(recorder, hold), info)
+    listenTo(drive)
+    const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await tooLarge(recorder)
     }
@@ -104,13 +118,20 @@ function effects(recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (!isSlow(request)) return await call(request, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), call(request, hold)])
+        if (!isSlow(request)) return await callOf(request, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output
       } finally {
         underWay -= bytes
       }
     },
+    wait: async (what, _details, step) => {
+      if (what === 'workflow') throw new FlowError(ERRORS.configuration, NO_SUBFLOWS, step.pointer)
+      describe(step)
+      await shown(recorder, 'waiting')
+      return CancellationScope.current().cancelRequested
+    },
+    held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
@@ -130,7 +151,7 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
-function shown(recorder: Recorder, status: 'running' | 'waiting'): Promise<void> {
+function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
   return CancellationScope.nonCancellable(() => recorder.flush(status))
 }
 
@@ -145,7 +166,14 @@ function describe(step: StepRef): void {
 
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
 function isSlow(request: CallRequest): boolean {
-  return request.function === 'http' || request.function === 'function.invoke'
+  return SLOW.has(request.function)
+}
+
+/** Only its document says what method an operation has, and so whether its request may be sent again. */
+async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
+  if (request.function !== 'openapi') return call(request, hold)
+  const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
+  return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
@@ -168,6 +196,7 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: request.step.summary, retry: RETRY }
   if (!isSlow(request))
     return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
+  if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
   return functionCalls(options).callFunction(sent)
 }
@@ -176,6 +205,12 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
 function httpCalls(request: CallRequest, options: ActivityOptions) {
   const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
   const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
+  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** Reading a document changes nothing. */
+function planning(options: ActivityOptions) {
+  const retry = { ...RETRY, maximumAttempts: 3 }
   return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
 }
 

@@ -36,7 +36,7 @@ do:
 const SAID = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
 3 |   - a: { swich: 1 }
   |          ^
-bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of days and time: PT2S, P1DT12H.
+bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
 4 |   - b: { wait: soon }
   |                ^
 `
@@ -47,8 +47,8 @@ interface Ended {
   readonly stderr: string
 }
 
-const tenon = (args: string, more: NodeJS.ProcessEnv = env): Promise<Ended> =>
-  run(process.execPath, [BOOTSTRAP, ...args.split(' ')], { cwd: folder, env: more }).then(
+const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise<Ended> =>
+  run(process.execPath, [BOOTSTRAP, ...args.split(' ')], { cwd: join(folder, below), env: more }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     (error: Ended) => error,
   )
@@ -127,3 +127,63 @@ test('init writes a flow that is valid, and never over one that is there', async
   expect([again.code, again.stderr]).toEqual([1, 'new/greet.yaml is there already.\n'])
   expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
 }, 60_000)
+
+test('test runs the cases of what init has written, and tells what is not covered', async () => {
+  await tenon('flow init tested')
+  const passed = await tenon('flow test', alone(), 'tested')
+  expect([passed.code, passed.stderr]).toEqual([0, ''])
+  expect(passed.stdout).toBe(`greet.yaml
+  ✓ whoever has a name is greeted, and the greeting is kept
+  ✓ whoever has none is told so
+  coverage: 4 of 4 tasks, 2 of 2 ways
+2 passed
+`)
+  const cases = join(folder, 'tested/greet.cases.yaml')
+  const first = (await readFile(cases, 'utf8')).split('- name: whoever has none')[0] ?? ''
+  await writeFile(cases, first.replace('output: { message', 'output: { massage'))
+  const failed = await tenon('flow test tested/greet.yaml', alone())
+  expect([failed.code, failed.stdout]).toEqual([
+    1,
+    `tested/greet.yaml
+  ✗ whoever has a name is greeted, and the greeting is kept
+      output.massage
+        - "Hello, Ada!"
+        + nothing
+      output.message
+        - nothing
+        + "Hello, Ada!"
+  coverage: 3 of 4 tasks, 1 of 2 ways
+    missed tested/greet.yaml:13:5 shrug
+    missed tested/greet.yaml:9:5 known: nameless
+1 of 1 failed
+`,
+  ])
+  await writeFile(cases, '- nam: x')
+  const odd = await tenon('flow test tested/greet.cases.yaml', alone())
+  const says = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
+  expect([odd.code, odd.stderr]).toEqual([1, says])
+  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
+}, 90_000)
+
+test('simulate prints what happens, and the output alone on stdout', async () => {
+  await writeFile(join(folder, 'ask.yaml'), ASK)
+  await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
+  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
+  expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
+  expect(stderr).toContain('completed after 3601 s of virtual time')
+  const waits = await tenon('flow simulate ask.yaml', alone())
+  expect([waits.code, waits.stdout]).toEqual([1, ''])
+  expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')
+  const json = JSON.parse((await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', alone())).stdout)
+  expect(json).toMatchObject({ status: 'completed', coverage: { tasks: { entered: 2, total: 2 } } })
+  await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
+  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
+}, 60_000)
+
+const ASK = `document: { dsl: '1.0.3', namespace: test, name: ask, version: '1.0.0' }
+do:
+  - ask: { call: collection.get, with: { name: a, id: b } }
+  - pause: { wait: PT1S }
+`

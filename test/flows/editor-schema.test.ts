@@ -29,9 +29,6 @@ const NOT_OF_FORM: ReadonlySet<string> = new Set([
   'unknown_secret',
 ])
 
-/** Parts of the language that the schema has and the compiler has not yet. */
-const LATER: ReadonlySet<string> = new Set(['unsupported_feature', 'unsupported_task', 'unsupported_call'])
-
 /** The same, by what the compiler says: codes that are of the form elsewhere. */
 const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
   [/^(?:A wait|A timeout|`\w+`) must be between /, 'a sum of parts has no bounds in a schema'],
@@ -50,7 +47,6 @@ const isOfForm = ({ code, message }: Fault) =>
 /** Faults of form, and whether the schema accepts. */
 function judge(definition: unknown): { faults: string[]; accepts: boolean } {
   const { faults } = compile(JSON.stringify(definition), { catalogue: CATALOGUE })
-  if (faults.some(({ code }) => LATER.has(code))) return { faults: [], accepts: true }
   const formal = faults.filter(isOfForm).map(({ code, pointer, message }) => `${code} ${pointer} ${message}`)
   return { faults: formal, accepts: fits(definition) }
 }
@@ -93,6 +89,9 @@ const JUNK: readonly unknown[] = [
   'text',
   '${ .a }',
   'PT1S',
+  'P1W2DT3H4M5.678S',
+  'P1Y',
+  'PT',
   [],
   {},
   [{}],
@@ -162,10 +161,10 @@ test('whatever is deleted, renamed, added or of another type, both see it or nei
         `${JSON.stringify(changed)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`,
       ).toBe(accepts)
     }),
-    { numRuns: 3_000, seed: 7 },
+    { numRuns: 1_000, seed: 7 },
   )
-  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(300)
-})
+  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(100)
+}, 120_000)
 
 test('every mapping of ours is closed, and everything says what it is', () => {
   const closed: string[] = []

@@ -132,6 +132,11 @@ export class World implements Effects {
     return this.#wait(durationMs, step)
   }
 
+  /** Nobody here tells a run anything: the simulator does. */
+  wait(what: string): Promise<Json> {
+    return Promise.reject(new TypeError(`Nobody here answers ${what}.`))
+  }
+
   async call({ function: name, arguments: args, step }: CallRequest): Promise<Json> {
     const count = this.#asked.get(name) ?? 0
     this.#asked.set(name, count + 1)

@@ -2,6 +2,9 @@
 /** What the compiler knows, through the API: facts of a valid flow, faults with their pages, who a call is from. */
 
 import { createServer, type Server } from 'node:http'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { FAULTS } from '../../flows-dsl/faults.ts'
 import { aRoom, call, type Room } from '../support/tenants.ts'
@@ -57,6 +60,29 @@ test('a valid flow comes with its facts', async () => {
   })
 })
 
+test('the estimate of events is near to what runs leave in the history', async () => {
+  const lines = [
+    'use: { functions: { keep: { call: collection.create, with: { name: kept, document: { a: 1 } } } } }',
+    'do:',
+    '  - a: { call: keep }',
+    '  - b: { set: { c: 1 } }',
+    '  - d: { wait: { milliseconds: 20 } }',
+    '  - e: { for: { in: [{}, {}, {}] }, do: [{ f: { call: keep } }] }',
+  ]
+  const source = flow('estimated', ...lines)
+  const { facts } = (await post('validate', { source })).body
+  const run = await ran(source)
+  expect(run.status).toBe('completed')
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  const description = await new TemporalClient({ connection }).workflow
+    .getHandle(run.workflow_id)
+    .describe()
+    .finally(() => connection.close())
+  expect(facts.events.per_item).toBe(0)
+  expect(description.historyLength / facts.events.fixed).toBeGreaterThan(0.7)
+  expect(description.historyLength / facts.events.fixed).toBeLessThan(1.4)
+})
+
 test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }]')
   const { body } = await post('validate', { source })
@@ -71,6 +97,20 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect(page.status).toBe(200)
   expect(String(page.body)).toContain(FAULTS.unknown_function.explanation)
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
+})
+
+test('the tool of the official MCP server tells the same', async () => {
+  const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
+  const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
+  const client = new Client({ name: 'test', version: '1' })
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: room.operator } })
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  const told = await client
+    .callTool({ name: 'flow_validate', arguments: { ws: room.workspaceId, source } })
+    .finally(() => client.close())
+  const { body } = await post('validate', { source })
+  expect(body.faults).toHaveLength(2)
+  expect(told.structuredContent).toEqual(body)
 })
 
 test.each([

@@ -116,7 +116,7 @@ function contained(a: Json, b: Json, budget: Budget, depth: number): boolean {
 }
 
 /** The sum of the items; strings and arrays are joined in one go, not each with what came before. */
-export function addAll(input: Json, budget: Budget): Json {
+function addAll(input: Json, budget: Budget): Json {
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
   const items = Array.isArray(input) ? input : Object.values(input)
   if (items.length > 2 && items.every((item) => typeof item === 'string')) {
@@ -140,7 +140,7 @@ export function addAll(input: Json, budget: Budget): Json {
 }
 
 /** Sorting is stable. */
-export function sorted(items: readonly Json[], budget: Budget): Json[] {
+function sorted(items: readonly Json[], budget: Budget): Json[] {
   charge(budget, items.length)
   return [...items].sort((a, b) => compare(a, b, budget))
 }

@@ -7,7 +7,7 @@ import type { Filter, Run } from '../filter.ts'
 export type ValueBuiltin = (run: Run, input: Json, a: Json, b: Json, c: Json) => Json
 
 /** A filter of arguments that are filters. */
-export type FilterBuiltin = (a: Filter, b: Filter, c: Filter) => Filter
+type FilterBuiltin = (a: Filter, b: Filter, c: Filter) => Filter
 
 export type ValueBuiltins = Readonly<Record<string, ValueBuiltin>>
 export type FilterBuiltins = Readonly<Record<string, FilterBuiltin>>

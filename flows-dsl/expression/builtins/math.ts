@@ -75,7 +75,7 @@ export const MATH: ValueBuiltins = {
   'fma/3': (_run, _input, x, y, z) => double(x) * double(y) + double(z),
   'abs/0': (_run, input) => {
     if (typeof input === 'number') return input < 0 ? -input : input === 0 ? 0 : input
-    if (input === null || typeof input === 'boolean') throw failure('%v has no absolute value', input)
+    if (input === null || typeof input === 'boolean') throw failure('%v cannot be negated', input)
     return input
   },
   'frexp/0': (_run, input) => split(double(input)),

@@ -1,6 +1,7 @@
 /** Knows the builtins that order and group items by something, and those that work with paths. */
 
 import type { Json, JsonObject } from '../../json.ts'
+import { isObject } from '../../json.ts'
 import { checkPath, getPath } from '../access.ts'
 import { spend } from '../budget.ts'
 import { Failure, failure } from '../failure.ts'
@@ -12,6 +13,8 @@ import { compare, define } from '../values.ts'
 import { writeJson } from '../write.ts'
 import type { FilterBuiltins } from './builtin.ts'
 
+const NOT_SORTED = 'sorted, as they are not both arrays'
+
 interface Keyed {
   readonly key: Json[]
   readonly item: Json
@@ -19,14 +22,14 @@ interface Keyed {
 
 export const SELECTIONS: FilterBuiltins = {
   'sort_by/1': (f) =>
-    oneValue((run, env, input) => sorted(run, env, input, f, 'sorted').map(({ item }) => item)),
+    oneValue((run, env, input) => sorted(run, env, input, f, NOT_SORTED).map(({ item }) => item)),
   'group_by/1': (f) =>
     oneValue((run, env, input) =>
-      groups(run, sorted(run, env, input, f, 'grouped')).map((group) => group.map(({ item }) => item)),
+      groups(run, sorted(run, env, input, f, NOT_SORTED)).map((group) => group.map(({ item }) => item)),
     ),
   'unique_by/1': (f) =>
     oneValue((run, env, input) =>
-      groups(run, sorted(run, env, input, f, 'grouped')).map(([first]) => first?.item ?? null),
+      groups(run, sorted(run, env, input, f, NOT_SORTED)).map(([first]) => first?.item ?? null),
     ),
   'min_by/1': (f) =>
     oneValue((run, env, input) => extreme(run, keyed(run, env, input, f, 'iterated over'), -1)),
@@ -71,9 +74,9 @@ export const SELECTIONS: FilterBuiltins = {
 /** All items with what they are ordered by. @throws Failure where it is no array */
 function keyed(run: Run, env: Env, input: Json, f: Filter, what: string): Keyed[] {
   if (!Array.isArray(input)) {
-    throw typeof input === 'object' && input !== null
-      ? failure(`%v cannot be ${what}, as it is not an array`, input)
-      : failure('Cannot iterate over %v', input)
+    if (!isObject(input)) throw failure('Cannot iterate over %v', input)
+    const keys = Object.values(input).map((item) => collect(f, run, env, item))
+    throw failure(`%v and %v cannot be ${what}`, input, keys)
   }
   return input.map((item) => {
     tick(run)

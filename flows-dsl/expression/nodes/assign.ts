@@ -3,7 +3,7 @@
 import type { Json } from '../../json.ts'
 import { getPath } from '../access.ts'
 import type { BinaryOperator, Of } from '../expression.ts'
-import { type Env, eachValue, type Filter, ON, type Run, STOP, tick } from '../filter.ts'
+import { type Env, eachValue, type Filter, ON, oneValue, type Run, STOP, tick } from '../filter.ts'
 import { pathOf } from '../place.ts'
 import type { Compile, Scope } from '../scope.ts'
 import { deletePaths, setPath } from '../update.ts'
@@ -12,19 +12,23 @@ import { calculate, isTrue } from '../values.ts'
 export function compileAssign(node: Of<'assign'>, scope: Scope, compile: Compile): Filter {
   const [left, right] = [compile(node.left, scope), compile(node.right, scope)]
   if (node.operator === '|=') {
-    return eachValue((run, env, input, emit) => emit(modified(run, env, input, left, right)))
+    return oneValue((run, env, input) => modified(run, env, input, left, right))
   }
   const change = changeOf(node.operator)
+  const assigned = (run: Run, env: Env, input: Json, value: Json): Json => {
+    let result = input
+    for (const path of pathsOf(left, run, env, input)) {
+      const next = change(run, () => getPath(result, path, run.budget), value)
+      result = setPath(result, path, next, run.budget)
+    }
+    return result
+  }
+  const { one } = right
+  if (one !== undefined) {
+    return oneValue((run, env, input) => assigned(run, env, input, one(run, env, input)))
+  }
   return eachValue((run, env, input, emit) =>
-    right.each(run, env, input, (value) => {
-      const paths = pathsOf(left, run, env, input)
-      let result = input
-      for (const path of paths) {
-        const next = change(run, () => getPath(result, path, run.budget), value)
-        result = setPath(result, path, next, run.budget)
-      }
-      return emit(result)
-    }),
+    right.each(run, env, input, (value) => emit(assigned(run, env, input, value))),
   )
 }
 
@@ -54,7 +58,7 @@ export function pathsOf(filter: Filter, run: Run, env: Env, input: Json): Json[]
 }
 
 /** `|=`: the first output of the update, or without the part where there is none. */
-export function modified(run: Run, env: Env, input: Json, left: Filter, update: Filter): Json {
+function modified(run: Run, env: Env, input: Json, left: Filter, update: Filter): Json {
   let result = input
   const gone: Json[][] = []
   for (const path of pathsOf(left, run, env, input)) {

@@ -18,7 +18,6 @@ import {
 } from '../filter.ts'
 import type { Compile, Scope } from '../scope.ts'
 import { define } from '../values.ts'
-import { typeOf } from '../write.ts'
 
 export function compileArray(node: Of<'array'>, scope: Scope, compile: Compile): Filter {
   const items = node.items.map((item) => compile(item, scope))
@@ -99,7 +98,7 @@ function plainObject(entries: readonly Entry[]): Filter {
 
 function keyOf(key: Json): string {
   if (typeof key === 'string') return key
-  throw failure('Object keys must be strings, not %k', typeOf(key))
+  throw failure('Cannot use %v as object key', key)
 }
 
 /** What is put in is on the outside from the right. */

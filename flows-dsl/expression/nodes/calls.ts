@@ -1,8 +1,21 @@
 /** Knows how functions are defined and called, and how a call at the end of a function needs no stack. */
 
+import type { Json } from '../../json.ts'
 import type { Expression, Of } from '../expression.ts'
-import { type Closure, descend, type Env, type Filter, settle, TAIL, tick } from '../filter.ts'
+import {
+  type Closure,
+  descend,
+  type Emit,
+  type Env,
+  type Filter,
+  ON,
+  type One,
+  settle,
+  TAIL,
+  tick,
+} from '../filter.ts'
 import { type Compile, envBack, type FunctionCell, heldAt, type Scope } from '../scope.ts'
+import { functionYieldsOne } from '../yields.ts'
 
 export function compileDefine(node: Of<'define'>, scope: Scope, compile: Compile, tail: boolean): Filter {
   const cell = defineFunction(node, scope, compile)
@@ -15,7 +28,8 @@ export function defineFunction(
   scope: Scope,
   compile: Compile,
 ): FunctionCell {
-  const cell: FunctionCell = { body: undefined, arity: node.params.length, size: scope.size }
+  const one = functionYieldsOne(node, (called) => scope.yieldsOne(called))
+  const cell: FunctionCell = { body: undefined, one, arity: node.params.length, size: scope.size }
   let inner = scope.define(`${node.name}/${node.params.length}`, cell).fresh()
   for (const param of node.params) inner = inner.hold('parameter', `${param.replace('$', '')}/0`)
   const values = node.params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
@@ -75,12 +89,14 @@ export function callFunction(
   const enter = (env: Env): Env => {
     let frame = envBack(env, hops)
     for (const closure of closures) {
-      frame = { value: null, closure: closure(env), label: undefined, next: frame }
+      frame = { value: null, closure: closure.of(env), label: undefined, next: frame }
     }
     return frame
   }
+  const callable = { cell, levels, enter }
   return {
-    one: undefined,
+    // At the end of a function the call is left to who called that.
+    one: cell.one && !tail && closures.every(({ one }) => one) ? callOne(callable) : undefined,
     each: (run, env, input, emit) => {
       tick(run)
       const body = bodyOf(cell)
@@ -108,12 +124,39 @@ function bodyOf({ body }: FunctionCell): Filter {
   return body
 }
 
+interface Callable {
+  readonly cell: FunctionCell
+  readonly levels: number
+  readonly enter: (env: Env) => Env
+}
+
+/** The value is there before it is used, so that what uses it does not stand on top of the call. */
+function callOne({ cell, levels, enter }: Callable): One {
+  return (run, env, input) => {
+    tick(run)
+    descend(run, levels)
+    let result: Json = null
+    const emit: Emit = (value) => {
+      result = value
+      return ON
+    }
+    settle(run, bodyOf(cell).each(run, enter(env), input, emit), emit)
+    run.depth -= levels
+    return result
+  }
+}
+
+interface Argument {
+  readonly of: (env: Env) => Closure
+  readonly one: boolean
+}
+
 /** A parameter that is handed on stays what it is: otherwise each call would add a way to go. */
-function compileArgument(arg: Expression, scope: Scope, compile: Compile): (env: Env) => Closure {
+function compileArgument(arg: Expression, scope: Scope, compile: Compile): Argument {
   if (arg.op === 'call' && arg.args.length === 0) {
     const hops = scope.called(`${arg.name}/0`)
-    if (typeof hops === 'number') return (env) => closureAt(env, hops)
+    if (typeof hops === 'number') return { of: (env) => closureAt(env, hops), one: false }
   }
   const filter = compile(arg, scope)
-  return (env) => ({ filter, env })
+  return { of: (env) => ({ filter, env }), one: filter.one !== undefined }
 }

@@ -4,7 +4,7 @@ import { type ApiClient, ApiError } from '../client.ts'
 import type { Fault } from './faults.ts'
 
 /** A flow as a picture; `mermaid` is text for Mermaid. */
-export interface Drawn {
+interface Drawn {
   readonly mermaid: string
   readonly nodes: readonly object[]
   readonly edges: readonly object[]

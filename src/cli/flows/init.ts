@@ -35,7 +35,7 @@ const CASES = `# Run them with: tenon flow test greet.yaml
 - name: whoever has a name is greeted, and the greeting is kept
   input: { name: Ada }
   mocks:
-    keep: { id: doc_1 }
+    keep: { output: { id: doc_1 } }
   expect:
     status: completed
     output: { message: 'Hello, Ada!', id: doc_1 }

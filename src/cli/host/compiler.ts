@@ -5,6 +5,8 @@ import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { compileFlow } from '../../resources/flows/definitions.ts'
 import type { Compiler } from '../flows/compiler.ts'
 
+export { compileFlow } from '../../resources/flows/definitions.ts'
+
 export const localCompiler: Compiler = {
   async validate(source) {
     return compileFlow(source).faults

@@ -189,6 +189,7 @@ export const validateFlow = inWorkspace({
   summary: 'Check a flow; all faults at once, each with line, column and pointer',
   roles: ADMINS,
   stability: 'preview',
+  reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({
     valid: Type.Boolean(),

@@ -139,7 +139,7 @@ async function startRun(
       queue: QUEUES.flows,
       subject: flow.id,
       uuid: uuidOf(id),
-      input: { execution_id: id, flow, ir: JSON.parse(admitted.ir), input },
+      input: { execution_id: id, flow, ir: JSON.parse(admitted.ir), input, started_by: scope.actor.subject },
       summary: `Flow ${flow.name} v${flow.version}`,
       attributes: { flowId: flow.id, flowVersion: String(flow.version) },
     })
@@ -162,7 +162,7 @@ export const getExecution = inWorkspace({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
-async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
+export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = []] = await scope.batch(
     sql`select ${COLUMNS} from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at

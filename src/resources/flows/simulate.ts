@@ -60,6 +60,7 @@ export const simulateFlow = inWorkspace({
   summary: 'Run a flow on given answers and virtual time; nothing is called',
   roles: ADMINS,
   stability: 'preview',
+  reads: true,
   input: Input({
     ws: Ws,
     source: Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' }),

@@ -10,16 +10,13 @@ import { parseExpression } from '../../../flows-dsl/expression/parse.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { compareText } from '../../../flows-dsl/json.ts'
 
+const AROUND = { variables: { input: { a: 1 }, context: null }, nowMs: 1_700_000_000_123 }
+
 function run(text: string, input: Json = null, budget = newBudget()): Json {
   const parsed = parseExpression(text)
   if (!('op' in parsed)) throw new Error(`${parsed.message} at ${parsed.offset}`)
   // A compiled flow goes through JSON before it runs.
-  return evaluate(
-    JSON.parse(JSON.stringify(parsed)),
-    input,
-    { variables: { input: { a: 1 }, context: null }, nowMs: 0 },
-    budget,
-  )
+  return evaluate(JSON.parse(JSON.stringify(parsed)), input, AROUND, budget)
 }
 
 const ADA = { name: 'Ada', a: { b: [1, 2, { c: 'x' }] }, 'odd key': 3, no: false, nil: null }
@@ -87,6 +84,24 @@ const FAULTS: readonly (readonly [text: string, offset: number, message: RegExp]
   ['', 0, /Did not expect the end/],
   ['.a +', 4, /the end/],
   ['.a b', 3, /Did not expect `b`/],
+  ['.a ** 2', 4, /Did not expect `\*`/],
+  ['.a[1:2:3]', 6, /Expected `\]`/],
+  ['.a |= 1 |= 2', 10, /do not chain/],
+  ['if . then 1', 11, /Expected `end`/],
+  ['try', 3, /the end/],
+  ['reduce .[] as x (0; 1)', 14, /A pattern is/],
+  ['. as [] | 1', 6, /A pattern is/],
+  ['break $out', 10, /no label \$out/],
+  ['. as $x | 1 | $y', 14, /no variable \$y/],
+  ['def f: 1', 8, /Expected `;`/],
+  ['maps(.a)', 0, /no function `maps`/],
+  ['.a | length(1)', 5, /`length` takes 0 arguments, not 1/],
+  ['test("a(")', 0, /no regular expression: end pattern with unmatched/],
+  ['test("(a)\\\\1")', 0, /references back/],
+  ['{(1): 2}', 2, /key must be a text/],
+  ['@base65', 0, /no format @base65/],
+  ['import "a" as a; 1', 0, /Modules are not a part/],
+  ['a::b', 0, /Modules are not a part/],
   ['1 < 2 < 3', 7, /do not chain/],
   ['(.a', 3, /Expected `\)`/],
   ['[1, ]', 4, /Did not expect `\]`/],
@@ -104,11 +119,13 @@ test.each(FAULTS)('fault of %s', (text, offset, message) => {
   expect(parseExpression(text)).toMatchObject({ offset, message: expect.stringMatching(message) })
 })
 
-test('a wrong variable gets the nearest one', () => {
+test('a wrong name gets the nearest one', () => {
   expect(parseExpression('$inptu')).toMatchObject({ hint: 'Did you mean $input?' })
+  expect(parseExpression('map(.a) | lenght')).toMatchObject({ hint: 'Did you mean length?' })
+  expect(parseExpression('@base65')).toMatchObject({ hint: 'Did you mean @base64?' })
 })
 
-const ERRORS = ['1 + "a"', '"a" - 1', '.name.x', '.a[0]', '{(1): 2}', '{} - {}', '- "a"', '[1] | .a', '.[{}]']
+const ERRORS = ['1 + "a"', '"a" - 1', '.name.x', '.a[0]', '{} - {}', '- "a"', '[1] | .a', '.[{}]']
 
 test.each(ERRORS)('%s is an expression error', (text) => {
   expect(() => run(text, ADA)).toThrow(FlowError)

@@ -41,6 +41,18 @@ test.each([
     1,
   ],
   [
+    'events, for each of which tasks run',
+    `do: [{ a: { listen: { to: { any: [], until: .x } }, foreach: { do: [{ b: { ${GET} } }] } } }]`,
+    { fixed: 9, perItem: 6 },
+    1,
+  ],
+  [
+    'a loop that goes on at four items at the same time',
+    `do: [{ a: { for: { in: .x, concurrency: 4 }, do: [{ b: { fork: { branches: [{ c: { ${GET} } }, { d: { set: {} } }] } } }] } }]`,
+    { fixed: 5, perItem: 6 },
+    8,
+  ],
+  [
     'data that looks like a task is none',
     `do: [{ a: { set: { list: [{ kind: call, pointer: /x, body: {} }] } } }]`,
     { fixed: 5, perItem: 0 },
@@ -54,10 +66,10 @@ test('what is declared and not used is not in it', () => {
   const { facts } = compiled(`${HEAD}use:
   secrets: [key, other]
   functions: { f: { ${GET} }, g: { wait: PT1S } }
-do: [{ a: { call: f } }, { b: { set: { k: '\${ $secrets.key }' } } }]`)
+do: [{ a: { call: f, compensate: [{ c: { raise: { error: { type: x, status: 1 } } } }] } }, { b: { set: { k: '\${ $secrets.key }' } } }]`)
   expect(facts).toMatchObject({
     functions: ['collection.get'],
     secrets: ['key'],
-    kinds: ['call', 'do', 'set'],
+    kinds: ['call', 'do', 'raise', 'set'],
   })
 })

@@ -21,7 +21,7 @@ function effects(more: Partial<Effects> = {}): Effects & { readonly events: Step
     return { cancel: () => {} }
   }
   const world = { events, record, scope, nowMs: () => START_MS, random: () => 0 }
-  return { ...world, call: async () => null, sleep: async () => {}, ...more }
+  return { ...world, call: async () => null, sleep: async () => {}, wait: async () => null, ...more }
 }
 
 test('a step has a pointer, an iteration and a summary; its events have times', async () => {

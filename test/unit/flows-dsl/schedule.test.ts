@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
-import { CATALOGUE, compiled } from '../../flows/scenario.ts'
+import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const DO = '\ndo: [{ a: { set: {} } }]'
@@ -61,6 +61,8 @@ test.each([
   ['schedule: { on: ¦{} }', 'missing_key'],
   ['schedule: { on: { one: { with: ¦{} } } }', 'value_invalid'],
   ['schedule: { on: { any: [], ¦until: "true" } }', 'unsupported_feature'],
+  ['schedule: { on: { one: { with: { data: "${ ¦$context.a == .a }" } } } }', 'expression_invalid'],
+  ['schedule: { on: { one: { with: { data: "${ .a > 3 }" } } } }', 'none'],
   ['schedule: { every: PT1S, read: ¦data }', 'value_invalid'],
   ['schedule: { on: { any: [] }, read: ¦body }', 'value_invalid'],
   ['evaluate: { language: ¦cel }', 'unsupported_feature'],
@@ -75,6 +77,28 @@ test.each([
   ['output: { schema: { document: { ¦typ: object } } }', 'unknown_key'],
 ])('%s', (source, code) => {
   expect(faultAt(source + DO)).toBe(code)
+})
+
+test('in the loose mode texts are expressions, and stand for themselves where they fail', async () => {
+  const source = (mode: string) => `${HEAD}evaluate: { mode: ${mode} }
+do:
+  - a:
+      set:
+        sum: .x + 1
+        text: Hello, world
+        failed: .x.y.z
+        quoted: '\${ .x }'
+        name: com.example.order
+        bomb: '[range(1e12)]'`
+  const strict = await trace(source('strict'), { input: { x: 2 } })
+  expect(strict.result).toMatchObject({ output: { sum: '.x + 1', quoted: 2, failed: '.x.y.z' } })
+  const loose = await trace(source('loose').replace(/ +bomb.*/, ''), { input: { x: 2 } })
+  expect(loose.result).toEqual({
+    status: 'completed',
+    output: { sum: 3, text: 'Hello, world', failed: '.x.y.z', quoted: 2, name: 'com.example.order' },
+  })
+  const bombed = await trace(source('loose'), { input: { x: 2 } })
+  expect(bombed.result).toMatchObject({ error: { title: 'Expression error' } })
 })
 
 test('schemas of a task stand beside what shapes its data', () => {

@@ -85,8 +85,23 @@ const { schema } = fc.letrec<{ schema: Json }>((tie) => {
   const pair = fc
     .constantFrom(...Object.keys(words))
     .chain((word) => fc.tuple(fc.constant(word), words[word] as fc.Arbitrary<Json>))
+  const single = fc.array(pair, { minLength: 1, maxLength: 4 })
+  /** Words that mean something to each other. */
+  const family = fc
+    .constantFrom(
+      ['contains', 'minContains', 'maxContains'],
+      ['if', 'then', 'else'],
+      ['properties', 'patternProperties', 'additionalProperties'],
+      ['prefixItems', 'items'],
+    )
+    .chain((group) =>
+      fc.tuple(...group.map((word) => fc.tuple(fc.constant(word), words[word] as fc.Arbitrary<Json>))),
+    )
   const object = fc
-    .array(pair, { minLength: 1, maxLength: 4 })
+    .oneof(
+      single,
+      fc.tuple(family, single).map(([a, b]) => [...a, ...b]),
+    )
     .map((pairs) => Object.fromEntries(withoutBoth(pairs)))
   return {
     schema: fc.oneof(
@@ -111,7 +126,7 @@ const root = fc
 test('ajv says the same of every schema and every value', () => {
   let valid = 0
   fc.assert(
-    fc.property(root, fc.array(value, { minLength: 5, maxLength: 20 }), (one, values) => {
+    fc.property(root, fc.array(value, { minLength: 10, maxLength: 20 }), (one, values) => {
       const ajv = new Ajv2020({ strict: false, validateFormats: false, validateSchema: false, logger: false })
       // What it notes for `unevaluated…`, which no schema here has, leads it astray.
       ajv.opts.unevaluated = false
@@ -122,10 +137,10 @@ test('ajv says the same of every schema and every value', () => {
         if (errors.length === 0) valid += 1
       }
     }),
-    { numRuns: 1_500, seed: 7 },
+    { numRuns: 500, seed: 7 },
   )
   expect(valid).toBeGreaterThan(2_000)
-})
+}, 30_000)
 
 function told(one: Json, given: Json): string[] {
   return schemaErrors(one, given, newBudget()).map(({ pointer, message }) => `${pointer} ${message}`)

@@ -1,0 +1,40 @@
+/** Knows the builtins of dates. All times are UTC: a flow has no zone of its own. */
+
+import type { Json } from '../../json.ts'
+import { type Budget, charge } from '../budget.ts'
+import { failure } from '../failure.ts'
+import type { ValueBuiltins } from './builtin.ts'
+import { brokenDown, type Moment, momentFrom, momentOf, secondsOf } from './calendar.ts'
+import { formatTime } from './strftime.ts'
+import { parseTime } from './strptime.ts'
+
+export const DATES: ValueBuiltins = {
+  'mktime/0': (_run, input) => {
+    if (!Array.isArray(input)) throw failure('mktime requires array inputs')
+    return secondsOf(momentFrom(input, 'mktime'))
+  },
+  'gmtime/0': (_run, input) => broken(input, 'gmtime()'),
+  'localtime/0': (_run, input) => broken(input, 'localtime()'),
+  'strftime/1': ({ budget }, input, format) => written(input, format, 'strftime/1', budget),
+  'strflocaltime/1': ({ budget }, input, format) => written(input, format, 'strflocaltime/1', budget),
+  'strptime/1': ({ budget }, input, format) => {
+    if (typeof input !== 'string' || typeof format !== 'string') {
+      throw failure('strptime/1 requires string inputs and arguments')
+    }
+    charge(budget, input.length + format.length)
+    const { moment, rest } = parseTime(input, format)
+    return rest === '' ? brokenDown(moment) : [...brokenDown(moment), rest]
+  },
+}
+
+function broken(input: Json, name: string): number[] {
+  if (typeof input !== 'number') throw failure(`${name} requires numeric inputs`)
+  return brokenDown(momentOf(input))
+}
+
+function written(input: Json, format: Json, name: string, budget: Budget): string {
+  const moment: Moment = typeof input === 'number' ? momentOf(input) : momentFrom(input, name)
+  if (typeof format !== 'string') throw failure(`${name} requires a string format`)
+  charge(budget, format.length * 8)
+  return formatTime(moment, format)
+}

@@ -1,0 +1,199 @@
+/** Knows how a text is searched: all ways at once, so that time grows with the text and never explodes (Pike). */
+
+import { type Budget, spend } from '../budget.ts'
+import type { Instruction, Program } from './program.ts'
+import type { Anchor } from './regex.ts'
+import { isWord } from './sets.ts'
+
+/** Where groups begin and end, the latest first. */
+type Saved = { readonly slot: number; readonly at: number; readonly before: Saved } | undefined
+
+interface Thread {
+  readonly at: number
+  readonly saved: Saved
+}
+
+export interface Search {
+  readonly points: readonly number[]
+  readonly budget: Budget
+  /** Of all matches at a place, the longest instead of the first. */
+  readonly longest: boolean
+  readonly notEmpty: boolean
+}
+
+/**
+ * The first match from a place on.
+ * @returns begin and end of the whole and of each group, -1 for one that took no part; undefined for no match
+ * @throws FlowError (expression) where the budget ends
+ */
+export function search(program: Program, groups: number, from: number, how: Search): number[] | undefined {
+  const machine = new Machine(program, how)
+  const found = machine.from(from, how.points.length, false)
+  if (found === undefined) return undefined
+  const slots = new Array<number>(groups * 2 + 2).fill(-1)
+  slots[1] = found.end
+  for (let saved = found.saved; saved !== undefined; saved = saved.before) {
+    if (saved.slot >= 0 && slots[saved.slot] === -1) slots[saved.slot] = saved.at
+  }
+  for (let group = 1; group <= groups; group++) if (slots[group * 2 + 1] === -1) slots[group * 2] = -1
+  return slots
+}
+
+interface Found {
+  readonly end: number
+  readonly saved: Saved
+}
+
+class Machine {
+  readonly #program: Program
+  readonly #how: Search
+  /** In which round each instruction was reached last: only the first thread that is there counts. */
+  readonly #reached: number[]
+  #round = 0
+  #origin = 0
+  #found: Found | undefined
+
+  constructor(program: Program, how: Search) {
+    this.#program = program
+    this.#how = how
+    this.#reached = new Array<number>(program.length).fill(-1)
+  }
+
+  /** @param anchored whether the match must begin at `start` @param end where the text ends for `exact` matches */
+  from(start: number, end: number, anchored: boolean, exact = false): Found | undefined {
+    this.#origin = start
+    this.#found = undefined
+    let threads: Thread[] = []
+    for (let at = start; at <= end; at++) {
+      this.#round++
+      const ready: Thread[] = []
+      for (const thread of threads) if (this.#follow(thread, at, ready, exact ? end : -1)) break
+      const begins = this.#found === undefined && (at === start || !anchored)
+      if (begins)
+        this.#follow({ at: 0, saved: { slot: 0, at, before: undefined } }, at, ready, exact ? end : -1)
+      if (ready.length === 0 && (this.#found !== undefined || anchored)) break
+      threads = at < end ? this.#step(ready, at) : []
+    }
+    return this.#found
+  }
+
+  /** The threads that take the code point here. */
+  #step(ready: readonly Thread[], at: number): Thread[] {
+    const point = this.#how.points[at] ?? 0
+    spend(this.#how.budget, 1 + ready.length)
+    const next: Thread[] = []
+    for (const thread of ready) {
+      const instruction = this.#program[thread.at]
+      if (instruction?.op === 'point' && instruction.set(point))
+        next.push({ at: thread.at + 1, saved: thread.saved })
+    }
+    return next
+  }
+
+  /** Follows a thread to all instructions that take a code point. @returns whether it matched, so that later ones do not count */
+  #follow(first: Thread, at: number, ready: Thread[], exactEnd: number): boolean {
+    const open: Thread[] = [first]
+    for (let thread = open.pop(); thread !== undefined; thread = open.pop()) {
+      if (this.#reached[thread.at] === this.#round) continue
+      this.#reached[thread.at] = this.#round
+      spend(this.#how.budget, 1)
+      const instruction = this.#program[thread.at]
+      if (instruction === undefined) continue
+      if (instruction.op === 'point') ready.push(thread)
+      else if (instruction.op === 'match') {
+        if (this.#matches(thread, at, exactEnd)) return true
+      } else this.#branch(instruction, thread, at, open)
+    }
+    return false
+  }
+
+  #branch(instruction: Instruction, thread: Thread, at: number, open: Thread[]): void {
+    const next = thread.at + 1
+    switch (instruction.op) {
+      case 'point':
+      case 'match':
+        return
+      case 'jump':
+        open.push({ at: instruction.to, saved: thread.saved })
+        return
+      case 'split':
+        open.push(
+          { at: instruction.to[1], saved: thread.saved },
+          { at: instruction.to[0], saved: thread.saved },
+        )
+        return
+      case 'again': {
+        const isEmpty = savedAt(thread.saved, instruction.slot) === at
+        open.push({ at: isEmpty ? next : instruction.to, saved: thread.saved })
+        return
+      }
+      case 'save':
+        open.push({ at: next, saved: { slot: instruction.slot, at, before: thread.saved } })
+        return
+      case 'anchor':
+        if (this.#holds(instruction.anchor, at)) open.push({ at: next, saved: thread.saved })
+        return
+      case 'look':
+        if (this.#looks(instruction, at) !== instruction.negative)
+          open.push({ at: next, saved: thread.saved })
+    }
+  }
+
+  /** @returns whether threads that come later do not count */
+  #matches({ saved }: Thread, at: number, exactEnd: number): boolean {
+    const begin = beginOf(saved)
+    if (exactEnd >= 0 && at !== exactEnd) return false
+    if (this.#how.notEmpty && at === begin) return false
+    const { longest } = this.#how
+    if (!longest || this.#found === undefined || beginOf(this.#found.saved) >= begin)
+      this.#found = { end: at, saved }
+    return !longest
+  }
+
+  #looks({ program, behind }: Extract<Instruction, { op: 'look' }>, at: number): boolean {
+    const machine = new Machine(program, { ...this.#how, longest: false, notEmpty: false })
+    if (!behind) return machine.from(at, this.#how.points.length, true) !== undefined
+    for (let start = at; start >= 0; start--) {
+      spend(this.#how.budget, 1 + program.length)
+      if (machine.from(start, at, true, true) !== undefined) return true
+    }
+    return false
+  }
+
+  #holds(anchor: Anchor, at: number): boolean {
+    const { points } = this.#how
+    const atEnd = at === points.length
+    switch (anchor) {
+      case 'start':
+        return at === 0
+      case 'end':
+        return atEnd
+      case 'last-line':
+        return atEnd || (at === points.length - 1 && points[at] === 10)
+      case 'line-start':
+        return at === 0 || points[at - 1] === 10
+      case 'line-end':
+        return atEnd || points[at] === 10
+      case 'search':
+        return at === this.#origin
+      case 'word':
+      case 'no-word': {
+        const before = at > 0 && isWord(points[at - 1] ?? 0)
+        const after = !atEnd && isWord(points[at] ?? 0)
+        return (before !== after) === (anchor === 'word')
+      }
+    }
+  }
+}
+
+function savedAt(saved: Saved, slot: number): number | undefined {
+  let here = saved
+  while (here !== undefined && here.slot !== slot) here = here.before
+  return here?.at
+}
+
+function beginOf(saved: Saved): number {
+  let [begin, here] = [0, saved]
+  for (; here !== undefined; here = here.before) if (here.slot === 0) begin = here.at
+  return begin
+}
