@@ -193,9 +193,13 @@ test('an older worker says which kind of task it does not have', async () => {
   })
 })
 
-test('what an endpoint needs must be in the input', async () => {
+test('a variable of an endpoint that is not in the input is empty; one that is no text is an error', async () => {
   const flow = `${HEAD}do: [{ a: { call: http, with: { method: GET, endpoint: 'https://x.example/{id}' } } }]`
-  for (const input of [{}, { id: null }, { id: {} }, null, 'x']) {
+  for (const input of [{}, { id: null }, null, 'x']) {
+    const { calls } = await trace(flow, { input })
+    expect(calls).toMatchObject([{ arguments: { endpoint: 'https://x.example/' } }])
+  }
+  for (const input of [{ id: {} }, { id: [] }, { id: '..' }]) {
     expect((await trace(flow, { input })).result).toMatchObject({ error: { type: ERRORS.expression.type } })
   }
   expect((await trace(flow, { input: { id: '\ud800' } })).calls).toHaveLength(1)
