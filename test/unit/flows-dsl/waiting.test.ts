@@ -249,6 +249,14 @@ test.each([
   expect(machine.result?.status).toBe(isTaken ? 'completed' : undefined)
 })
 
+test('data that is not there is null', () => {
+  const machine = begun('  - l: { listen: { to: { one: { with: { data: null } } } } }')
+  machine.event(event(1, { data: 0 }))
+  expect(machine.result).toBeUndefined()
+  machine.event(event(2))
+  expect(machine.result).toEqual({ status: 'completed', output: [null] })
+})
+
 test('a listen for ever keeps nothing of what it takes', () => {
   const machine = begun('  - l: { listen: { to: { any: [], until: false } } }')
   for (let n = 0; n < 5; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
