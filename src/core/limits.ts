@@ -91,6 +91,8 @@ export const LIMITS = {
   },
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
+  /** How deep flows that flows run may go. */
+  subflowDepthMax: 8,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,
