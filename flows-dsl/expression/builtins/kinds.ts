@@ -2,7 +2,7 @@
 
 import type { Json } from '../../json.ts'
 import { isObject, utf8Length } from '../../json.ts'
-import { charge } from '../budget.ts'
+import { chargeItems } from '../budget.ts'
 import { Failure, failure } from '../failure.ts'
 import { readJson } from '../read.ts'
 import { pointsIn } from '../text.ts'
@@ -55,7 +55,7 @@ export const KINDS: ValueBuiltins = {
   },
   'implode/0': ({ budget }, input) => {
     if (!Array.isArray(input)) throw failure('implode input must be an array')
-    charge(budget, input.length)
+    chargeItems(budget, input.length)
     return input.map(character).join('')
   },
 }

@@ -4,7 +4,6 @@
 export const PRELUDE: Readonly<Record<string, string>> = {
   'error/1': 'def error(msg): msg | error;',
   'map_values/1': 'def map_values(f): .[] |= f;',
-  'recurse/0': 'def recurse: def r: ., (.[]? | r); r;',
   'recurse/1': 'def recurse(f): def r: ., (f | r); r;',
   'recurse/2': 'def recurse(f; cond): def r: ., (f | select(cond) | r); r;',
   'recurse_down/0': 'def recurse_down: recurse;',
