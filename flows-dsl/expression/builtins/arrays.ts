@@ -60,10 +60,9 @@ export const ARRAYS: ValueBuiltins = {
     return search(input, target, budget)
   },
   'to_entries/0': ({ budget }, input) => {
-    if (!isObject(input)) throw failure('%v has no keys', input)
-    const keys = Object.keys(input)
+    const keys = isObject(input) ? Object.keys(input) : indicesOfAll(input, budget)
     charge(budget, keys.length * 4)
-    return keys.map((key) => ({ key, value: input[key] ?? null }))
+    return keys.map((key) => ({ key, value: at(input, key, budget) }))
   },
   'setpath/2': ({ budget }, input, path, value) => setPath(input, path, value, budget),
   'delpaths/1': ({ budget }, input, paths) => {

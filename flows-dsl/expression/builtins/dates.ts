@@ -11,6 +11,9 @@ import { parseTime } from './strptime.ts'
 /** What reading or writing a date costs, besides what is there to read or write. */
 const STEPS = 4
 
+/** Characters that two of a format can become: `%c`. */
+const LETTER_MAX = 24
+
 export const DATES: ValueBuiltins = {
   'mktime/0': (_run, input) => {
     if (!Array.isArray(input)) throw failure('mktime requires array inputs')
@@ -39,7 +42,6 @@ function written(input: Json, format: Json, name: string, budget: Budget): strin
   const moment: Moment = typeof input === 'number' ? momentOf(input) : momentFrom(input, name)
   if (typeof format !== 'string') throw failure(`${name} requires a string format`)
   spend(budget, STEPS + (format.length >> 3))
-  const text = formatTime(moment, format)
-  checkSize(budget, text.length)
-  return text
+  checkSize(budget, format.length * LETTER_MAX)
+  return formatTime(moment, format)
 }

@@ -10,7 +10,7 @@ import { parseExpression } from '../../../flows-dsl/expression/parse.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
 
 const AROUND = { variables: {}, nowMs: 0 }
-/** What is asked for is 100 ms; a loaded machine gets five times as much, of the best of three. */
+/** What is asked for is 100 ms. This is time of the processor, of all threads, and code that has never run before. */
 const MS_MAX = 500
 
 function run(text: string, input: Json = null): Json[] {
@@ -110,9 +110,10 @@ function failureOf(text: string): string {
 test.each(BOMBS)('%s', (text, message) => {
   const times: number[] = []
   for (let attempt = 0; attempt < 3 && Math.min(...times, Number.POSITIVE_INFINITY) > MS_MAX; attempt++) {
-    const startedMs = performance.now()
+    const before = process.cpuUsage()
     expect(failureOf(text)).toMatch(message)
-    times.push(performance.now() - startedMs)
+    const { user, system } = process.cpuUsage(before)
+    times.push((user + system) / 1_000)
   }
   expect(Math.min(...times)).toBeLessThan(MS_MAX)
 })
