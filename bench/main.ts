@@ -3,6 +3,7 @@
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
+import { expressions } from './expressions.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -14,6 +15,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   changes,
   collections,
   ndjson,
+  expressions,
 }
 
 const name = process.argv[2] ?? ''

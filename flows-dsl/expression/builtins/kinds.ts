@@ -60,7 +60,8 @@ export const KINDS: ValueBuiltins = {
   },
 }
 
-function lengthOf(input: Json): number {
+/** jq's length of anything but a boolean. @throws Failure */
+export function lengthOf(input: Json): number {
   if (input === null) return 0
   if (typeof input === 'string') return pointsIn(input)
   if (typeof input === 'number') return Math.abs(input)
