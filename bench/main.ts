@@ -4,6 +4,7 @@ import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
+import { flowsDsl } from './flows-dsl.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -16,6 +17,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   collections,
   ndjson,
   expressions,
+  'flows-dsl': flowsDsl,
 }
 
 const name = process.argv[2] ?? ''

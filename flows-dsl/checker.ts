@@ -4,10 +4,13 @@
 
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
-import { didYouMean, type Fault, type FaultCode } from './faults.ts'
+import { FaultList } from './fault-list.ts'
 import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
+import { Declarations } from './use/declarations.ts'
+import { Extended } from './use/extended.ts'
+import { secretsIn } from './use/secret-names.ts'
 
 /** Arguments of a platform function, by the names that `with` gives them. */
 export interface CatalogueFunction {
@@ -18,7 +21,7 @@ export interface CatalogueFunction {
 
 export type Catalogue = Readonly<Record<string, CatalogueFunction>>
 
-/** Which variables exist where (OWS 1.0 "Runtime expression arguments"). */
+/** Which variables exist where (OWS 1.0 "Runtime expression arguments"); `$secrets` exists everywhere. */
 export const SCOPES = {
   flowInput: ['workflow', 'runtime'],
   flowOutput: ['context', 'workflow', 'runtime'],
@@ -29,42 +32,32 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
-/** Names that no task can give to a variable of its own; the last two are OWS's and not there yet. */
+/** Names that no task can give to a variable of its own; the last is OWS's and not there yet. */
 const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
-
-/**
- * Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions.
- */
-const FAULTS_MAX = 100
 
 const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 
 /**
  * Collects the faults of one definition. Methods that read answer undefined where they have noted a fault.
  */
-export class Checker {
+export class Checker extends FaultList {
   readonly catalogue: Catalogue
-  readonly faults: Fault[] = []
+  /** Names of what the definition calls and reads. */
   readonly functions = new Set<string>()
+  readonly secrets = new Set<string>()
+  /** What the definition declares for reuse (use/use.ts), in place before anything refers to it. */
+  readonly declared: Declarations = new Declarations(this)
+  declaredSecrets: readonly string[] = []
+  readonly extended = new Extended()
+  /** Whether texts are expressions too (`evaluate.mode`). */
+  isLoose = false
+  #only: Variables | undefined
   #locals: Variables = []
 
   constructor(catalogue: Catalogue) {
+    super()
     this.catalogue = catalogue
-  }
-
-  /** Notes a fault. What is already refused gets no second one. */
-  fault(code: FaultCode, at: Place, message: string, hint?: string): undefined {
-    if (this.faults.length >= FAULTS_MAX || ('kind' in at && at.kind === 'refused')) return
-    const { line, column, pointer } = at
-    this.faults.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
-  }
-
-  /** A fault about a name that is not among those known; the hint is the nearest, or all if they are few. */
-  unknown(code: FaultCode, at: Place, message: string, name: string, known: readonly string[]): undefined {
-    if (this.faults.length >= FAULTS_MAX) return
-    const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
-    return this.fault(code, at, message, didYouMean(name, known) ?? all)
   }
 
   /** Reads what stands within a task that gives it variables; expressions read meanwhile may name them. */
@@ -73,6 +66,23 @@ export class Checker {
     this.#locals = [...before, ...variables.filter((name) => !before.includes(name))]
     const result = read()
     this.#locals = before
+    return result
+  }
+
+  /** Reads what stands apart from the tasks that use it, and so sees none of their variables. */
+  apart<T>(read: () => T): T {
+    const before = this.#locals
+    this.#locals = []
+    const result = read()
+    this.#locals = before
+    return result
+  }
+
+  /** Reads what is evaluated where no other variables are than these, whatever its kind sees elsewhere. */
+  only<T>(variables: Variables, read: () => T): T {
+    this.#only = variables
+    const result = read()
+    this.#only = undefined
     return result
   }
 
@@ -147,7 +157,8 @@ export class Checker {
     if (value.kind === 'list') return this.#list(value.items, variables)
     if (value.kind === 'map') return this.fields(value, variables)
     if (value.kind === 'refused') return undefined
-    if (typeof value.value !== 'string' || !value.value.includes('${')) return { literal: value.value }
+    if (typeof value.value !== 'string') return { literal: value.value }
+    if (!value.value.includes('${')) return this.#plain(value, value.value, variables)
     if (WHOLE.test(value.value)) {
       const expression = this.expression(value, variables)
       return expression && { expression }
@@ -156,6 +167,15 @@ export class Checker {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
     const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
     return this.fault('expression_partial', at, 'An expression must be the whole of the string.', hint)
+  }
+
+  /** A text without `${ }`. In the loose mode it is what it yields, if it is an expression and does not fail. */
+  #plain(value: LocatedScalar, text: string, variables: Variables): Template | undefined {
+    const names = this.#visible(variables)
+    if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
+    const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
+    if (!('op' in parsed)) return { literal: text }
+    return this.#secretsOf(parsed, value) ? { expression: parsed } : undefined
   }
 
   #list(values: readonly Located[], variables: Variables): Template | undefined {
@@ -182,9 +202,34 @@ export class Checker {
   expression(value: LocatedScalar, variables: Variables): Expression | undefined {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
-    const parsed = parseExpression(inner ?? text, [...variables, ...this.#locals])
-    if ('op' in parsed) return parsed
+    const parsed = parseExpression(inner ?? text, this.#visible(variables))
+    if ('op' in parsed) return this.#secretsOf(parsed, value) ? parsed : undefined
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
     return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
+  }
+
+  /** Whether a secret is declared; that a flow reads it is noted. */
+  secret(name: string, at: Place): boolean {
+    if (this.declaredSecrets.includes(name)) {
+      this.secrets.add(name)
+      return true
+    }
+    const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
+    this.unknown('unknown_reference', at, message, name, this.declaredSecrets)
+    return false
+  }
+
+  #visible(variables: Variables): Variables {
+    return this.#only ?? [...variables, 'secrets', ...this.#locals]
+  }
+
+  /** Checks what an expression reads of `$secrets`. Nobody could say what a flow reads that does not name it. */
+  #secretsOf(expression: Expression, at: Place): boolean {
+    const { names, others } = secretsIn(expression)
+    if (others) {
+      const hint = 'Write $secrets.name; the name must be known before the flow runs.'
+      this.fault('secret_not_named', at, 'A secret is read by its name alone.', hint)
+    }
+    return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }
 }

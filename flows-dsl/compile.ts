@@ -19,7 +19,7 @@ import {
 } from 'yaml'
 import { type Catalogue, Checker } from './checker.ts'
 import { compileDefinition } from './definition.ts'
-import { excerptOf, type Fault, type FaultCode } from './faults.ts'
+import { docsOf, excerptOf, type Fault, type FaultCode } from './faults.ts'
 import type { FlowIR } from './ir.ts'
 import { pointerTo, utf8Length } from './json.ts'
 import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
@@ -33,9 +33,10 @@ export interface CompileOptions {
   readonly depthMax?: number
 }
 
+/** `definition` says where in the source each value stands (located.ts, `findAt`). */
 export type Compiled =
-  | { readonly ir: FlowIR; readonly faults: readonly [] }
-  | { readonly ir: undefined; readonly faults: readonly Fault[] }
+  | { readonly ir: FlowIR; readonly definition: Located; readonly faults: readonly [] }
+  | { readonly ir: undefined; readonly definition: undefined; readonly faults: readonly Fault[] }
 
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
@@ -50,13 +51,19 @@ const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collecti
  */
 export function compile(source: string, options: CompileOptions): Compiled {
   const checker = new Checker(options.catalogue)
-  const ir = checkSize(source, options, checker)
-    ? new SourceReader(source, options, checker).compile()
+  const root = checkSize(source, options, checker)
+    ? new SourceReader(source, options, checker).read()
     : undefined
-  if (ir !== undefined && checker.faults.length === 0) return { ir, faults: [] }
+  const ir = root && compileDefinition(root, checker)
+  if (root !== undefined && ir !== undefined && checker.faults.length === 0)
+    return { ir, definition: root, faults: [] }
   const lines = source.split('\n')
   const shown = checker.faults.map((fault) => withExcerpt(fault, lines))
-  return { ir: undefined, faults: shown.sort((a, b) => a.line - b.line || a.column - b.column) }
+  return {
+    ir: undefined,
+    definition: undefined,
+    faults: shown.sort((a, b) => a.line - b.line || a.column - b.column),
+  }
 }
 
 function checkSize(
@@ -72,7 +79,8 @@ function checkSize(
 }
 
 function withExcerpt(fault: Fault, lines: readonly string[]): Fault {
-  return { ...fault, excerpt: excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column) }
+  const excerpt = excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column)
+  return { ...fault, docs: docsOf(fault.code), excerpt }
 }
 
 /** Reads one source: tokens, then documents, then values with places. */
@@ -91,10 +99,10 @@ class SourceReader {
       this.#lines.addNewLine(start)
   }
 
-  compile(): FlowIR | undefined {
+  /** The definition as data with places, or nothing where the text as a whole is at fault. */
+  read(): Located | undefined {
     const tokens = this.#tokens()
-    const root = tokens && this.#root(tokens)
-    return root && compileDefinition(root, this.#checker)
+    return tokens && this.#root(tokens)
   }
 
   /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */

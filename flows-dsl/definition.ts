@@ -1,16 +1,24 @@
 /** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
 
 import { type Checker, SCOPES } from './checker.ts'
-import type { FlowDocument, FlowIR } from './ir.ts'
-import { compareText } from './json.ts'
+import { compileInput, compileOutput } from './data-flow.ts'
+import { isLoose } from './evaluation.ts'
+import { factsOf } from './facts.ts'
+import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
-import { compileFilter, compileTasks } from './task-list.ts'
+import { compileSchedule } from './schedule.ts'
+import { compileOnFault, compileTasks } from './task-list.ts'
+import { compileFlowTimeout } from './timeout.ts'
+import { checkUnused, openUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'output', 'do']
-const LATER_KEYS = ['use', 'schedule', 'timeout', 'evaluate']
+const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'onFault', 'output', 'do']
+/** It travels with each run, and Temporal takes 2 MB at once. */
+const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
+/** Mappings in which the author writes whatever he likes. */
+const FREE = ['tags', 'metadata']
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
 const SEMVER =
   /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?$/
@@ -19,29 +27,51 @@ const SEMVER =
 export function compileDefinition(source: Located, checker: Checker): FlowIR | undefined {
   const flow = checker.map(source, 'A definition')
   if (flow === undefined) return undefined
-  checker.keys(flow, 'a definition', KEYS, LATER_KEYS)
+  checker.keys(flow, 'a definition', KEYS)
+  checker.isLoose = isLoose(flow, checker)
   const document = compileDocument(flow, checker)
-  const from = compileFilter(flow, 'input', 'from', SCOPES.flowInput, checker)
-  const as = compileFilter(flow, 'output', 'as', SCOPES.flowOutput, checker)
+  openUse(flow, checker)
+  const input = compileInput(flow, SCOPES.flowInput, checker)
+  const output = compileOutput(flow, SCOPES.flowOutput, checker)
+  const schedule = compileSchedule(flow, checker)
+  const timeoutMs = compileFlowTimeout(flow, checker)
+  const policy = compileOnFault(flow, checker)
   const list = checker.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, checker)
-  if (document === undefined || tasks === undefined) return undefined
-  return {
+  const used = { functions: [...checker.functions], secrets: [...checker.secrets] }
+  checkUnused(checker)
+  if (document === undefined || tasks === undefined || checker.faults.length > 0) return undefined
+  const ir = {
     ir_version: 1,
     semantics: 1,
     document,
-    ...(from !== undefined && { input: { from } }),
-    ...(as !== undefined && { output: { as } }),
+    ...(input !== undefined && { input }),
+    ...(output !== undefined && { output }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...policy,
+    ...(schedule !== undefined && { schedule }),
+    ...(checker.declaredSecrets.length > 0 && { secrets: checker.declaredSecrets }),
     do: tasks,
-    facts: { functions: [...checker.functions].sort(compareText) },
-  }
+  } as const
+  if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) return tooLarge(source, checker)
+  return { ...ir, facts: factsOf(tasks, used) }
+}
+
+function tooLarge(source: Located, checker: Checker): undefined {
+  const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
+  const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
+  return checker.fault('compiled_too_large', source, message, hint)
 }
 
 function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | undefined {
   const given = checker.required(flow, 'A definition', 'document')
   const map = given && checker.map(given, '`document`')
   if (map === undefined) return undefined
-  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, 'tags', 'metadata'])
+  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
+  for (const key of FREE) {
+    const value = entryOf(map, key)?.value
+    if (value !== undefined) checker.map(value, `\`${key}\``)
+  }
   const [dsl, namespace, name, version] = REQUIRED.map((key) => requiredText(map, key, checker))
   const [title, summary] = OPTIONAL.map((key) => optionalText(map, key, checker))
   if (dsl === undefined || namespace === undefined || name === undefined || version === undefined)

@@ -9,6 +9,8 @@ export interface RunInfo {
   readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
   /** Who has started it: a subject. */
   readonly started_by?: string
+  /** What `$secrets` shows: handles that stand for the values, which never come here. */
+  readonly secrets?: Readonly<Record<string, string>>
   /** Tasks entered before the run is taken for an endless loop. */
   readonly stepsMax?: number
 }

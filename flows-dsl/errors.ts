@@ -26,6 +26,13 @@ export const ERRORS = {
   runtime: { type: `${BASE}runtime`, status: 500, title: 'Runtime error' },
 } as const satisfies Record<string, ErrorKind>
 
+/** What an approval is where a rejection of it is an error. Ours; OWS 1.0 has no tasks for people. */
+export const REJECTED: ErrorKind = {
+  type: 'https://tenon.dev/errors/rejected',
+  status: 403,
+  title: 'Rejected',
+}
+
 /** Where the standard types stand in the texts of OWS 1.0, before and after its move. */
 const STANDARD =
   /^https:\/\/(?:serverlessworkflow\.io|open-workflow-specification\.org)\/(?:spec\/1\.0\.0\/errors|dsl\/errors\/types)\/([a-z]+)$/

@@ -1,37 +1,18 @@
 /** Knows every fault a definition can have, how one is shown, and which name was probably meant. */
 
+import type { FaultKind } from './faults/kind.ts'
+import { NAME_FAULTS } from './faults/names.ts'
+import { SHAPE_FAULTS } from './faults/shape.ts'
+import { SOURCE_FAULTS } from './faults/source.ts'
+import { TASK_FAULTS } from './faults/tasks.ts'
+
 /** The table of faults: code → what all faults of this code share. Codes are part of the interface. */
 export const FAULTS = {
-  source_too_large: { title: 'The definition is too large' },
-  nesting_too_deep: { title: 'The definition is nested too deeply' },
-  yaml_syntax: { title: 'The definition is not valid YAML' },
-  yaml_alias_refused: { title: 'Anchors and aliases are not allowed' },
-  yaml_directive_refused: { title: 'YAML directives are not allowed' },
-  yaml_multiple_documents: { title: 'There is more than one YAML document' },
-  yaml_duplicate_key: { title: 'A key stands twice in one mapping' },
-  yaml_key_not_string: { title: 'A key is not a string' },
-  yaml_value_not_json: { title: 'A value has no JSON form' },
-  wrong_type: { title: 'A value has the wrong type' },
-  value_invalid: { title: 'A value is not one of those allowed' },
-  missing_key: { title: 'A key is missing' },
-  unknown_key: { title: 'A key is not known' },
-  dsl_version_unsupported: { title: 'The version of the language is not supported' },
-  unsupported_feature: { title: 'A part of the language is not supported in this release' },
-  unsupported_task: { title: 'A kind of task is not supported in this release' },
-  unsupported_call: { title: 'A kind of call is not supported in this release' },
-  task_not_single: { title: 'An item of a task list must be one name with one task' },
-  task_kind_missing: { title: 'A task does not say what it does' },
-  task_kind_ambiguous: { title: 'A task says two things at once' },
-  task_name_duplicate: { title: 'Two tasks of one list have the same name' },
-  task_name_reserved: { title: 'A task has the name of a flow directive' },
-  unknown_target: { title: 'A flow directive names no task of its list' },
-  unknown_function: { title: 'A function is not known' },
-  missing_argument: { title: 'An argument of a function is missing' },
-  unknown_argument: { title: 'An argument is not known to the function' },
-  expression_invalid: { title: 'An expression cannot be parsed' },
-  expression_partial: { title: 'An expression must be the whole of a string' },
-  duration_invalid: { title: 'A duration is not valid' },
-} as const satisfies Record<string, { readonly title: string }>
+  ...SOURCE_FAULTS,
+  ...SHAPE_FAULTS,
+  ...TASK_FAULTS,
+  ...NAME_FAULTS,
+} as const satisfies Record<string, FaultKind>
 
 export type FaultCode = keyof typeof FAULTS
 
@@ -45,8 +26,15 @@ export interface Fault {
   readonly column: number
   readonly pointer: string
   readonly hint?: string
+  /** Path of the page about the code, on the server of the API. */
+  readonly docs?: string
   /** The offending line with a caret below the column. */
   readonly excerpt?: string
+}
+
+/** Where the page about a code is. */
+export function docsOf(code: string): string {
+  return `/docs/flows/faults/${code}`
 }
 
 const BEFORE_MAX = 60

@@ -19,13 +19,16 @@ export interface TaskNode<Body = unknown> {
   /** JSON pointer into the definition, such as `/do/0/hello`. */
   readonly pointer: string
   readonly if?: Expression
-  readonly input?: { readonly from: Template }
-  readonly output?: { readonly as: Template }
-  readonly export?: { readonly as: Template }
+  readonly input?: Input
+  readonly output?: Output
+  readonly export?: { readonly schema?: Json; readonly as: Template }
+  readonly timeoutMs?: Timeout
+  /** What runs before and after it, in the order of declaration. */
+  readonly extensions?: readonly Extension[]
+  /** Whatever the author says of the task; nothing here depends on it. */
+  readonly metadata?: Json
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
-  readonly timeoutMs?: number
-  readonly extensions?: readonly Extension[]
   /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
   readonly compensate?: readonly TaskNode[]
   /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
@@ -33,8 +36,58 @@ export interface TaskNode<Body = unknown> {
   readonly body: Body
 }
 
-/** What `use.extensions` puts around a task (OWS 1.0 "Extension"). */
-interface Extension {
+/** `schema` is asked on the raw input (`schemaErrors` in schema/validate.ts), then `from` makes what the task gets. */
+export interface Input {
+  readonly schema?: Json
+  readonly from?: Template
+}
+
+/** `as` makes the output of the raw one, then `schema` is asked. */
+export interface Output {
+  readonly as?: Template
+  readonly schema?: Json
+}
+
+/** A value that events that belong together share. */
+export interface Correlation {
+  readonly name: string
+  /** Reads the value from the event. */
+  readonly from: Expression
+  /** What it must be; without it, what it was in the first event that was taken. */
+  readonly expect?: Template
+}
+
+export interface EventFilter {
+  /** Attributes, by their names in a CloudEvent. */
+  readonly with: readonly (readonly [attribute: string, value: Template])[]
+  readonly correlate: readonly Correlation[]
+}
+
+/** Which events are taken. `any` without filters takes every event. */
+export interface EventStrategy {
+  readonly mode: 'one' | 'any' | 'all'
+  readonly filters: readonly EventFilter[]
+}
+
+/** When a flow runs by itself (OWS 1.0 "Schedule"); what is there counts each for itself. */
+export interface Schedule {
+  readonly everyMs?: number
+  /** Five fields each: minute, hour, day of the month, month, day of the week. */
+  readonly cron?: readonly string[]
+  /** From the end of one run to the start of the next. */
+  readonly afterMs?: number
+  /** Events that start a run, whose input is the list of them. */
+  readonly on?: EventStrategy
+  /** What the run gets of each event. */
+  readonly read?: 'data' | 'envelope' | 'raw'
+}
+
+/** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
+export type Timeout = number | { readonly expression: Expression }
+
+/** Tasks around a task (OWS 1.0 "Extension"): how they run is in machine/extensions.ts. */
+export interface Extension {
+  readonly name: string
   readonly when?: Expression
   readonly before?: readonly TaskNode[]
   readonly after?: readonly TaskNode[]
@@ -45,13 +98,36 @@ export interface FlowIR {
   readonly ir_version: 1
   readonly semantics: number
   readonly document: FlowDocument
-  readonly input?: { readonly from?: Template }
-  readonly output?: { readonly as?: Template }
+  readonly input?: Input
+  readonly output?: Output
   readonly timeoutMs?: number
+  readonly schedule?: Schedule
+  /** Names of the secrets that it declares. */
+  readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
-  /** What can be said without running it. `functions` are the names it calls, sorted. */
-  readonly facts: { readonly functions: readonly string[] }
+  /** What can be said without running it. */
+  readonly facts: Facts
+}
+
+/** Names are sorted. A flow that an older compiler has made has `functions` alone. */
+export interface Facts {
+  /** Functions of the platform that it calls, and `http`. */
+  readonly functions: readonly string[]
+  readonly secrets?: readonly string[]
+  readonly kinds?: readonly string[]
+  readonly events?: EventEstimate
+  /** How many of its tasks go on at the same time, at most. */
+  readonly fanOut?: number
+}
+
+/**
+ * About how many events a run in which nothing fails leaves in the history of Temporal; `perItem` for each item that a
+ * loop goes through whose items only the run knows.
+ */
+export interface EventEstimate {
+  readonly fixed: number
+  readonly perItem: number
 }
 
 export interface FlowDocument {
@@ -61,6 +137,22 @@ export interface FlowDocument {
   readonly version: string
   readonly title?: string
   readonly summary?: string
+}
+
+/** About how many characters the compiled form has as JSON; the count ends soon after `max`. */
+export function sizeOf(ir: Omit<FlowIR, 'facts'>, max: number): number {
+  const open: unknown[] = [ir]
+  let size = 0
+  while (open.length > 0 && size <= max) {
+    const value = open.pop()
+    size += typeof value === 'string' ? value.length + 3 : 5
+    if (typeof value !== 'object' || value === null) continue
+    for (const [key, inner] of Object.entries(value)) {
+      if (!Array.isArray(value)) size += key.length + 3
+      open.push(inner)
+    }
+  }
+  return size
 }
 
 /**

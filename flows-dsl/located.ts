@@ -1,5 +1,7 @@
 /** Knows a definition as data with places: every value says where in the source it stands. */
 
+import { type Json, objectOf } from './json.ts'
+
 /** `line` and `column` (in UTF-16 units) count from 1. */
 export interface Place {
   readonly line: number
@@ -44,6 +46,29 @@ export interface LocatedRefused extends Place {
 /** The value of a key, or nothing. */
 export function entryOf(map: LocatedMap, key: string): LocatedEntry | undefined {
   return map.entries.find((entry) => entry.key === key)
+}
+
+/** The value without its places; what was refused is null. */
+export function plainOf(value: Located): Json {
+  if (value.kind === 'scalar') return value.value
+  if (value.kind === 'list') return value.items.map(plainOf)
+  if (value.kind === 'refused') return null
+  return objectOf(value.entries.map(({ key, value: inner }) => [key, plainOf(inner)]))
+}
+
+/** What stands at a JSON pointer, with the place of its key where it has one. */
+export function findAt(root: Located, pointer: string): { at: Place; value: Located } | undefined {
+  let found: { at: Place; value: Located } | undefined = { at: root, value: root }
+  for (const step of pointer.split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const value: Located | undefined = found?.value
+    if (value?.kind === 'map') found = entryOf(value, key)
+    else {
+      const item: Located | undefined = value?.kind === 'list' ? value.items[Number(key)] : undefined
+      found = item && { at: item, value: item }
+    }
+  }
+  return found
 }
 
 /** What a value is, in the words of a message. */

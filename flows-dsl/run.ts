@@ -3,6 +3,7 @@
 import type { RunInfo } from './descriptors.ts'
 import { FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
+import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
 import type { Effect, RunResult } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
@@ -22,6 +23,10 @@ export interface Effects {
   call(request: CallRequest): Promise<Json>
   /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
   sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
+  /** Waits for what the outside tells the run (`events`, `approval`), for ever, or answers it (`workflow`). */
+  wait(what: string, details: JsonObject, step: StepRef): Promise<Json>
+  /** Whether steps wait for somebody to decide about their errors; told when that changes. */
+  held?(isHeld: boolean): void
   record(event: StepEvent): void
   nowMs(): number
   /** From 0 to below 1, the same at each replay. */
@@ -45,13 +50,14 @@ export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: RunInfo
 }
 
 /** Carries out commands and tells the machine what came of them, one after the other. */
-class Drive {
+export class Drive {
   readonly #effects: Effects
   readonly #machine: Machine
   readonly #open = new Map<number, { cancel(): void }>()
   #resolve: (result: RunResult) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   #isCancelled = false
+  #isHeld = false
 
   constructor(ir: FlowIR, input: Json, effects: Effects, info: RunInfo) {
     this.#effects = effects
@@ -66,6 +72,44 @@ class Drive {
     })
   }
 
+  /** A CloudEvent has come. */
+  event(event: JsonObject): void {
+    this.#turn(() => this.#carryOut(this.#machine.event(event)))
+  }
+
+  /** Somebody decides for a step that waits for it, by `pointer#iteration`. @returns why it is refused, if it is */
+  decide(step: string, decision: JsonObject): string | undefined {
+    let refusal: string | undefined
+    this.#turn(() => {
+      const { commands, refused } = this.#machine.decide(step, decision)
+      refusal = refused
+      this.#carryOut(commands)
+    })
+    return refusal
+  }
+
+  /** Somebody decides about a step that is held. @returns why that is refused, if it is */
+  release(step: string, decision: Release): string | undefined {
+    if (this.#machine.held()[step] === undefined)
+      return 'The step does not wait for a decision about its error.'
+    this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
+    return undefined
+  }
+
+  /** Gives the run up; it undoes what it must and ends cancelled. */
+  cancel(): void {
+    this.#isCancelled = true
+    this.#turn(() => this.#carryOut(this.#machine.cancel()))
+  }
+
+  #turn(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#giveUp(error)
+    }
+  }
+
   #carryOut(commands: readonly Command[]): void {
     for (const command of commands) {
       const { id } = command
@@ -76,6 +120,9 @@ class Drive {
       }
     }
     const { result } = this.#machine
+    const isHeld = Object.keys(this.#machine.held()).length > 0
+    if (isHeld !== this.#isHeld) this.#effects.held?.(isHeld)
+    this.#isHeld = isHeld
     if (result !== undefined) this.#resolve(result)
   }
 
@@ -99,7 +146,7 @@ class Drive {
     if (effect.do === 'call') {
       return this.#effects.call({ function: effect.function, arguments: effect.arguments, step })
     }
-    if (effect.do === 'await') throw new TypeError(`Nobody here answers ${effect.what}.`)
+    if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())
     await this.#effects.sleep(durationMs, step, { limits: effect.limits })
     return null
@@ -107,22 +154,14 @@ class Drive {
 
   #tell(happening: Happening): void {
     if (!this.#open.delete(happening.id)) return
-    try {
-      this.#carryOut(this.#machine.happened(happening))
-    } catch (error) {
-      this.#giveUp(error)
-    }
+    this.#turn(() => this.#carryOut(this.#machine.happened(happening)))
   }
 
   /** What an effect has thrown that is no error of the flow. */
   #thrown(id: number, error: unknown): void {
     if (!this.#open.delete(id)) return
-    if (this.#effects.isCancellation?.(error) !== true) {
-      this.#giveUp(error)
-      return
-    }
-    this.#isCancelled = true
-    this.#carryOut(this.#machine.cancel())
+    if (this.#effects.isCancellation?.(error) === true) this.cancel()
+    else this.#giveUp(error)
   }
 
   #giveUp(error: unknown): void {

@@ -3,14 +3,30 @@
  */
 
 import { type Checker, SCOPES } from './checker.ts'
-import type { TaskNode } from './ir.ts'
-import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place } from './located.ts'
-import { LATER_TASKS, TASKS } from './tasks/index.ts'
+import { choiceBelow } from './choice.ts'
+import { compileExport, compileInput, compileOutput } from './data-flow.ts'
+import type { Json, TaskNode } from './ir.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place, plainOf } from './located.ts'
+import { TASKS } from './tasks/index.ts'
 import type { Compiling, TaskType } from './tasks/task.ts'
+import { compileTimeout } from './timeout.ts'
+import { callsDeclared, compileDeclaredCall } from './use/functions.ts'
 
 const DIRECTIVES = ['continue', 'exit', 'end']
-const COMMON_KEYS = ['if', 'input', 'output', 'export', 'then', 'metadata']
-const LATER_KEYS = ['timeout']
+const COMMON_KEYS = [
+  'if',
+  'input',
+  'output',
+  'export',
+  'timeout',
+  'then',
+  'metadata',
+  'compensate',
+  'onFault',
+]
+
+/** Pointers are kept with each task and step, so long ones within each other would cost the product of both. */
+const POINTER_CHARS_MAX = 1_000
 
 /**
  * Compiles a list of single-key mappings. Answers undefined where nothing of it can be run.
@@ -27,13 +43,23 @@ export function compileTasks(
   const entries = list.items.map((item) => entryIn(item, checker)).filter((entry) => entry !== undefined)
   const names = apart ? [] : entries.map(({ key }) => key)
   refuseNames(entries, checker)
-  const compiling: Compiling = {
+  const compiling = compilingFor(names, checker)
+  return entries.map((entry) => compileTask(entry, compiling)).filter((task) => task !== undefined)
+}
+
+/** Compiles a task that stands in no list, such as a function. */
+export function compileAlone(entry: LocatedEntry, checker: Checker): TaskNode | undefined {
+  return compileTask(entry, compilingFor([], checker))
+}
+
+/** @param names what a directive of the tasks may name */
+function compilingFor(names: readonly string[], checker: Checker): Compiling {
+  return {
     checker,
     tasks: (nested, variables = []) => checker.within(variables, () => compileTasks(nested, checker)),
     branches: (nested) => compileTasks(nested, checker, true),
     target: (value) => compileTarget(value, names, checker),
   }
-  return entries.map((entry) => compileTask(entry, compiling)).filter((task) => task !== undefined)
 }
 
 function entryIn(item: Located, checker: Checker): LocatedEntry | undefined {
@@ -68,21 +94,29 @@ function compileTarget(value: Located, names: readonly string[], checker: Checke
 
 function compileTask({ key, at, value }: LocatedEntry, compiling: Compiling): TaskNode | undefined {
   const { checker } = compiling
+  if (value.pointer.length > POINTER_CHARS_MAX) {
+    const message = `The names on the way to this task have more than ${POINTER_CHARS_MAX} characters together.`
+    return checker.fault('nesting_too_deep', at, message)
+  }
   const task = checker.map(value, `The task \`${key}\``)
   const type = task && kindOf(task, key, at, checker)
   const common = task && compileCommon(task, compiling)
   if (task === undefined || type === undefined) return undefined
-  checker.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS], LATER_KEYS)
-  const body = type.compile(task, compiling)
-  return { kind: type.kind, name: key, pointer: value.pointer, ...common, body }
+  checker.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS])
+  const extensions = checker.extended.of(type.kind)
+  const shared = {
+    name: key,
+    pointer: value.pointer,
+    ...common,
+    ...(extensions.length > 0 && { extensions }),
+  }
+  if (type.kind === 'call' && callsDeclared(task, checker)) {
+    return { kind: 'do', ...shared, body: compileDeclaredCall(task, checker, compileAlone) }
+  }
+  return { kind: type.kind, ...shared, body: type.compile(task, compiling) }
 }
 
 function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): TaskType | undefined {
-  const later = task.entries.find(({ key }) => LATER_TASKS.includes(key))
-  if (later !== undefined) {
-    const message = `\`${later.key}\` is known to the language and not supported in this release.`
-    return checker.fault('unsupported_task', later.at, message)
-  }
   const named = TASKS.filter(({ kind }) => entryOf(task, kind) !== undefined)
   // `do` is a key of `for` too.
   const kinds = named.filter(({ kind }) => !named.some((other) => other.keys.indexOf(kind) > 0))
@@ -97,42 +131,54 @@ function kindOf(task: LocatedMap, name: string, at: Place, checker: Checker): Ta
 /** The key that is not known is the likely typo; without one the task as a whole is at fault. */
 function noKind(task: LocatedMap, name: string, at: Place, checker: Checker): undefined {
   const kinds = TASKS.map(({ kind }) => kind)
-  const odd = task.entries.find(({ key }) => ![...COMMON_KEYS, ...LATER_KEYS, 'with'].includes(key))
+  const odd = task.entries.find(({ key }) => ![...COMMON_KEYS, 'with'].includes(key))
   const message = `The task \`${name}\` does not say what it does.`
   return checker.unknown('task_kind_missing', odd?.at ?? at, message, odd?.key ?? '', kinds)
 }
 
-function compileCommon(task: LocatedMap, { checker, target }: Compiling): Partial<TaskNode> {
+function compileCommon(task: LocatedMap, compiling: Compiling): Partial<TaskNode> {
+  const { checker, target } = compiling
   const condition = entryOf(task, 'if')?.value
   const directive = entryOf(task, 'then')?.value
   const test = condition && checker.condition(condition, '`if`', SCOPES.task)
   const next = directive && target(directive)
-  const from = compileFilter(task, 'input', 'from', SCOPES.taskInput, checker)
-  const as = compileFilter(task, 'output', 'as', SCOPES.task, checker)
-  const exported = compileFilter(task, 'export', 'as', SCOPES.taskExport, checker)
-  const metadata = entryOf(task, 'metadata')?.value
-  if (metadata !== undefined) checker.map(metadata, '`metadata`')
+  const input = compileInput(task, SCOPES.taskInput, checker)
+  const output = compileOutput(task, SCOPES.task, checker)
+  const exported = compileExport(task, checker)
+  const timeoutMs = compileTimeout(task, SCOPES.task, checker)
+  const metadata = compileMetadata(task, checker)
   return {
     ...(test !== undefined && { if: test }),
-    ...(from !== undefined && { input: { from } }),
-    ...(as !== undefined && { output: { as } }),
-    ...(exported !== undefined && { export: { as: exported } }),
+    ...(input !== undefined && { input }),
+    ...(output !== undefined && { output }),
+    ...(exported !== undefined && { export: exported }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(metadata !== undefined && { metadata }),
     ...(next !== undefined && { next }),
+    ...compileUndoing(task, compiling),
   }
 }
 
-/** The one key below `input`, `output` or `export` that is supported. */
-export function compileFilter(
-  map: LocatedMap,
-  name: 'input' | 'output' | 'export',
-  key: 'from' | 'as',
-  variables: readonly string[],
-  checker: Checker,
-) {
-  const given = entryOf(map, name)?.value
-  const inner = given && checker.map(given, `\`${name}\``)
-  if (inner === undefined) return undefined
-  checker.keys(inner, `\`${name}\``, [key], ['schema'])
-  const filter = entryOf(inner, key)?.value
-  return filter && checker.filter(filter, variables)
+/** What undoes a task gets the input and the output of the task as its data. */
+function compileUndoing(
+  task: LocatedMap,
+  { checker, tasks }: Compiling,
+): Pick<TaskNode, 'compensate' | 'onFault'> {
+  const list = entryOf(task, 'compensate')?.value
+  const compensate = list && tasks(list)
+  return { ...(compensate !== undefined && { compensate }), ...compileOnFault(task, checker) }
+}
+
+/** What becomes of a task, or of the flow, where it faults: it waits for somebody to decide, or it fails. */
+export function compileOnFault(map: LocatedMap, checker: Checker): { onFault?: 'hold' | 'fail' } {
+  if (entryOf(map, 'onFault') === undefined) return {}
+  const onFault = choiceBelow(map, 'onFault', ['fail', 'hold'], checker)
+  return onFault === undefined ? {} : { onFault }
+}
+
+/** Whatever the author likes, as it stands: text in it that looks like an expression is text. */
+function compileMetadata(task: LocatedMap, checker: Checker): Json | undefined {
+  const given = entryOf(task, 'metadata')?.value
+  const map = given && checker.map(given, '`metadata`')
+  return map && plainOf(map)
 }

@@ -1,11 +1,12 @@
 /** Knows what all parts of the machine work on: what is open, what is to be done next, what the outside is asked. */
 
-import type { FlowIR, JsonObject } from '../ir.ts'
+import type { FlowIR } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { Evaluation } from './evaluation.ts'
 import { Frames } from './frames.ts'
+import { Inbox } from './inbox.ts'
 import { Nodes } from './nodes.ts'
 import type { Effect, EffectFrame, Frame, RunState, TaskFrame } from './state.ts'
 import type { Command, Surroundings } from './surroundings.ts'
@@ -17,6 +18,7 @@ export class Desk {
   readonly state: RunState
   readonly nodes: Nodes
   readonly frames: Frames
+  readonly inbox: Inbox
   readonly evaluation: Evaluation
   readonly surroundings: Surroundings
   /** What is to be done before anything is awaited again; the last comes first. */
@@ -29,7 +31,8 @@ export class Desk {
     this.surroundings = surroundings
     this.nodes = new Nodes(ir)
     this.frames = new Frames(state)
-    this.evaluation = new Evaluation(ir, state, this.frames, surroundings)
+    this.inbox = new Inbox(state, this.frames)
+    this.evaluation = new Evaluation(ir, state, this.frames, () => surroundings.nowMs())
   }
 
   /** Does something, and all that comes of it until everything waits. @returns what the outside is to do */
@@ -72,12 +75,6 @@ export class Desk {
 
   dropAll(): void {
     for (const frame of this.frames.tops()) this.drop(frame)
-  }
-
-  /** Events that came before anybody waited for them, the oldest first; what is taken is gone. */
-  takeEvents(take: (event: JsonObject) => boolean): void {
-    const kept = this.state.events.splice(0).filter((event) => !take(event))
-    this.state.events.push(...kept)
   }
 
   record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {

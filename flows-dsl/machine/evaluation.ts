@@ -1,33 +1,57 @@
 /** Knows what expressions see, and what evaluating them may cost between two effects. */
 
 import { describeFlow, timeOf } from '../descriptors.ts'
+import { ERRORS, FlowError } from '../errors.ts'
 import { type Budget, measure, newBudget, STEPS_MAX } from '../expression/budget.ts'
 import { evaluate, isTrue } from '../expression/evaluate.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowIR, Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import { schemaErrors } from '../schema/validate.ts'
 import { fill } from '../template.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
-import type { Surroundings } from './surroundings.ts'
+
+const ERRORS_SAID_MAX = 5
+/** A second of evaluation in a turn, at most. */
+const SHARES_MAX = 9
 
 export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
-  readonly #clock: Pick<Surroundings, 'nowMs'>
+  readonly #nowMs: () => number
   readonly #budget: Budget = newBudget()
   #spent = 0
+  /** How often this turn the steps were filled up again. */
+  #shares = 0
 
-  constructor(ir: FlowIR, state: RunState, frames: Frames, clock: Pick<Surroundings, 'nowMs'>) {
+  constructor(ir: FlowIR, state: RunState, frames: Frames, nowMs: () => number) {
     this.#frames = frames
-    this.#clock = clock
+    this.#nowMs = nowMs
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
+      secrets: { ...state.info.secrets },
     }
   }
 
   /** The thread is given back while effects are awaited, so evaluation may cost as much again. */
   refill(): void {
+    this.#shares = 0
+    this.#fill()
+  }
+
+  /** Sees to it that one of many who hear the same does not use up what the others need, as far as that goes. */
+  share(): void {
+    if (this.#budget.steps > STEPS_MAX / 2 || this.#shares >= SHARES_MAX) return
+    this.#shares += 1
+    this.#fill()
+  }
+
+  get isSpent(): boolean {
+    return this.#budget.steps < 0
+  }
+
+  #fill(): void {
     this.#spent += STEPS_MAX - this.#budget.steps
     this.#budget.steps = STEPS_MAX
   }
@@ -56,23 +80,36 @@ export class Evaluation {
   /** What the template yields; the data as it is where there is none. @throws FlowError (expression) */
   filter(template: Template | undefined, dot: Json, variables: JsonObject): Json {
     if (template === undefined) return dot
-    const value = fill(template, (expression) => this.#evaluate(expression, dot, variables))
+    const value = fill(template, (expression) =>
+      evaluate(expression, dot, this.#around(variables), this.#budget),
+    )
     measure(value, this.#budget)
     return value
   }
 
   /** @throws FlowError (expression) */
   test(condition: Expression, dot: Json, variables: JsonObject): boolean {
-    return isTrue(this.#evaluate(condition, dot, variables))
+    return isTrue(evaluate(condition, dot, this.#around(variables), this.#budget))
+  }
+
+  #around(variables: JsonObject) {
+    return { variables, nowMs: this.#nowMs() }
+  }
+
+  /** The same value, if it is as the schema says. @throws FlowError (validation), with the pointers of what is not */
+  checked(schema: Json | undefined, value: Json, what: string): Json {
+    const errors = schema === undefined ? [] : schemaErrors(schema, value, this.#budget)
+    if (errors.length === 0) return value
+    const said = errors
+      .slice(0, ERRORS_SAID_MAX)
+      .map(({ pointer, message }) => `${pointer || 'it'} ${message}`)
+    const more = errors.length > said.length ? `; and ${errors.length - said.length} more` : ''
+    throw new FlowError(ERRORS.validation, `${what} is not as its schema says: ${said.join('; ')}${more}.`)
   }
 
   /** Refuses what many together have made too large. @throws FlowError (expression) */
   bounded(value: Json): Json {
     measure(value, this.#budget)
     return value
-  }
-
-  #evaluate(expression: Expression, dot: Json, variables: JsonObject): Json {
-    return evaluate(expression, dot, { variables, nowMs: this.#clock.nowMs() }, this.#budget)
   }
 }

@@ -18,10 +18,6 @@ import { Undoing } from './undoing.ts'
 /** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
 const SEMANTICS: readonly number[] = [1]
 
-/** Events that nobody has taken yet, and those that are known again when they come twice; the oldest go first. */
-const EVENTS_MAX = 1_000
-const HEARD_MAX = 2_000
-
 /** The state of a run that has not begun. */
 export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
   const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
@@ -62,12 +58,19 @@ export class Machine {
     return this.#desk.evaluation.spent
   }
 
+  /** Nothing of the flow goes on any more; what is to be undone may. */
+  get #isOver(): boolean {
+    return this.result !== undefined || this.state.undoing !== undefined
+  }
+
   /** Begins the run. @returns what is to be done */
   begin(): Command[] {
     const { evaluation, ir } = this.#desk
     return this.#desk.turn(() => {
       const memory = { context: {}, isExported: false }
       this.#desk.soon(() => this.#limit())
+      this.#placed('/input/schema', () => evaluation.checked(ir.input?.schema, this.state.input, 'The input'))
+      if (this.#isOver) return
       this.#placed('/input/from', () => {
         const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.ofFlow({}))
         const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
@@ -90,26 +93,24 @@ export class Machine {
   /** Gives the run up; what was completed and can be undone is undone first. @returns what is to be done */
   cancel(): Command[] {
     return this.#desk.turn(() => {
-      if (this.result !== undefined || this.state.undoing !== undefined) return
+      if (this.#isOver) return
       this.#desk.dropAll()
       this.#undoing.begin({ cancelled: true })
     })
   }
 
   /**
-   * A CloudEvent has come. Every task that waits for such takes it; what none takes is kept for those that begin to wait
-   * later. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
+   * A CloudEvent has come. Every task that waits for such takes it; it is kept for those that begin to wait later and
+   * may take it too. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
    */
   event(event: JsonObject): Command[] {
     return this.#desk.turn(() => {
-      const { heard, events } = this.state
-      const name = JSON.stringify([event['source'] ?? null, event['id'] ?? null])
-      if (heard.includes(name)) return
-      heard.push(name)
-      if (heard.length > HEARD_MAX) heard.shift()
-      const isTaken = this.#desk.frames.tasks().filter((task) => this.#tasks.told(task, { event }) === true)
-      if (isTaken.length === 0) events.push(event)
-      if (events.length > EVENTS_MAX) events.shift()
+      const { inbox, evaluation } = this.#desk
+      if (this.result !== undefined || !inbox.isNew(event)) return
+      inbox.offer(event, (task) => {
+        evaluation.share()
+        return this.#tasks.told(task, { event }) === true
+      })
     })
   }
 
@@ -153,7 +154,7 @@ export class Machine {
   /** A flow's own limit cannot be caught, nor put off. */
   #limit(): void {
     const { timeoutMs } = this.#desk.ir
-    if (timeoutMs === undefined || this.result !== undefined || this.state.undoing !== undefined) return
+    if (timeoutMs === undefined || this.#isOver) return
     const untilMs = this.#desk.surroundings.nowMs() + timeoutMs
     const summary = `at most ${durationText(timeoutMs)}`
     this.#desk.ask({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
@@ -178,12 +179,15 @@ export class Machine {
     const { evaluation, ir } = this.#desk
     this.#placed('/output/as', () => {
       const result = evaluation.filter(ir.output?.as, output, evaluation.ofFlow(context))
-      this.#end({ status: 'completed', output: result })
+      this.#placed('/output/schema', () => {
+        evaluation.checked(ir.output?.schema, result, 'The output')
+        this.#end({ status: 'completed', output: result })
+      })
     })
   }
 
   /** Does something of the flow's own; an error there has the place. */
-  #placed(instance: string, work: () => void): void {
+  #placed(instance: string, work: () => unknown): void {
     try {
       work()
     } catch (error) {

@@ -8,18 +8,30 @@ import type { TaskFrame } from './state.ts'
 export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running {
   const { state, ir, evaluation, surroundings } = desk
   const { input = null } = task
-  const variables = (more: JsonObject = {}) =>
-    evaluation.of(task, { input, task: evaluation.about(node, task), ...more })
+  // Made where it is asked for, and once: an event is shown to many tasks of which few look at it.
+  let seen: JsonObject | undefined
+  const variables = (more?: JsonObject): JsonObject => {
+    seen ??= evaluation.of(task, { input, task: evaluation.about(node, task) })
+    return more === undefined ? seen : { ...seen, ...more }
+  }
   return {
-    step: desk.step(task),
+    get step() {
+      return desk.step(task)
+    },
     input,
-    run: { id: state.info.id, document: ir.document },
+    run: {
+      id: state.info.id,
+      document: ir.document,
+      ...(state.info.started_by !== undefined && { startedBy: state.info.started_by }),
+    },
     evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
     test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
     bounded: (value) => evaluation.bounded(value),
+    checked: (schema, value, what) => evaluation.checked(schema, value, what),
+    isSpent: () => evaluation.isSpent,
     nowMs: () => surroundings.nowMs(),
     random: () => surroundings.random(),
     retried: () => desk.record(task, { phase: 'retried' }),
-    early: (take) => desk.takeEvents(take),
+    early: (take) => desk.inbox.early(task, take),
   }
 }

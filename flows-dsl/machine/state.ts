@@ -67,6 +67,19 @@ export type Effect =
   | { readonly do: 'sleep'; readonly untilMs: number; readonly limits: boolean; readonly summary?: string }
   | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }
 
+/** A task that has begun several at once, and one of those; both are ids of frames. */
+export interface Fork {
+  readonly task: number
+  readonly branch: number
+}
+
+/** An event, its size in characters, and for each task that has taken it the forks that task is below. */
+export interface KeptEvent {
+  readonly event: JsonObject
+  readonly size: number
+  readonly taken: Fork[][]
+}
+
 /** A completed task that is to be undone if the flow comes to nothing. */
 export interface Undo {
   readonly pointer: string
@@ -102,8 +115,8 @@ export interface RunState {
   /** Tasks entered so far, and how often each. */
   steps: number
   readonly entered: Record<string, number>
-  /** Events that nobody has taken yet, the oldest first. */
-  readonly events: JsonObject[]
+  /** Events that somebody may still take, the oldest first. */
+  readonly events: KeptEvent[]
   /** `source` and `id` of events that were heard lately. */
   readonly heard: string[]
   readonly undos: Undo[]

@@ -1,6 +1,6 @@
 /** Knows the life of one task: `if`, the pipeline of its data, its kind's moves, its end (OWS 1.0 "Data Flow"). */
 
-import { durationText } from '../duration.ts'
+import { durationText, millisecondsOf } from '../duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
 import type { Done, Ended, Message, Move } from '../tasks/task.ts'
@@ -91,10 +91,12 @@ export class Tasks {
   /** Says something to a task that waits. @returns whether it was heard, or why it was refused */
   told(task: TaskFrame, message: Message): boolean | string {
     const node = this.#desk.nodes.at(task.pointer)
-    if (task.extension !== undefined || task.held !== undefined) return false
-    let heard: boolean | string = false
+    const type = typeOf(node)
+    if (type.told === undefined || task.extension !== undefined || task.held !== undefined) return false
+    // An error that comes of it is one of the task, which has heard.
+    let heard: boolean | string = true
     this.#attempt(task, () => {
-      const answer = typeOf(node).told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
+      const answer = type.told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
       heard = typeof answer === 'string' ? answer : answer !== undefined
       if (answer !== undefined && typeof answer !== 'string') this.#move(node, task, answer)
     })
@@ -122,7 +124,8 @@ export class Tasks {
   #begin(node: TaskNode, task: TaskFrame): void {
     const { evaluation } = this.#desk
     const variables = evaluation.of(task, { task: evaluation.about(node, task) })
-    task.input = evaluation.filter(node.input?.from, task.raw, variables)
+    const raw = evaluation.checked(node.input?.schema, task.raw, 'The input')
+    task.input = evaluation.filter(node.input?.from, raw, variables)
     this.#extensions.begin(node, task)
   }
 
@@ -141,12 +144,23 @@ export class Tasks {
 
   #start(node: TaskNode, task: TaskFrame): void {
     const move = typeOf(node).start(node.body, runningOf(this.#desk, node, task))
-    const { timeoutMs } = node
+    const timeoutMs = this.#limitOf(node, task)
     if (timeoutMs !== undefined && !('done' in move)) {
       const summary = `at most ${durationText(timeoutMs)}`
       this.#children.plan(task, [{ key: TIMEOUT, sleepMs: timeoutMs, limits: true, summary }])
     }
     this.#move(node, task, move)
+  }
+
+  #limitOf(node: TaskNode, task: TaskFrame): number | undefined {
+    const { timeoutMs } = node
+    if (timeoutMs === undefined || typeof timeoutMs === 'number') return timeoutMs
+    const { input = null } = task
+    const { evaluation } = this.#desk
+    const variables = evaluation.of(task, { input, task: evaluation.about(node, task) })
+    const durationMs = millisecondsOf(evaluation.filter(timeoutMs, input, variables))
+    if (durationMs !== undefined) return durationMs
+    throw new FlowError(ERRORS.expression, '`timeout` must yield a duration, at least 1 millisecond.')
   }
 
   #move(node: TaskNode, task: TaskFrame, move: Move): void {
@@ -167,9 +181,11 @@ export class Tasks {
     const memory = frames.memoryOf(task)
     if (context !== undefined) Object.assign(memory, { context, isExported: true })
     const variables = evaluation.of(task, { input, task: { ...evaluation.about(node, task), output: done } })
-    const output = evaluation.filter(node.output?.as, done, variables)
+    const filtered = evaluation.filter(node.output?.as, done, variables)
+    const output = evaluation.checked(node.output?.schema, filtered, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
+      evaluation.checked(node.export.schema, exported, 'What is exported')
       Object.assign(memory, { context: exported, isExported: true })
     }
     this.#desk.record(task, { phase: 'completed', output, ...(took !== undefined && { took }) })
@@ -233,5 +249,6 @@ function endless(stepsMax: number, pointer: string): FinalError {
 }
 
 function tookTooLong({ timeoutMs = 0, pointer }: TaskNode): FlowError {
-  return new FlowError(ERRORS.timeout, `It took longer than ${durationText(timeoutMs)}.`, pointer)
+  const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
+  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, pointer)
 }

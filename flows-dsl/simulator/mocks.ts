@@ -1,6 +1,6 @@
 /** Knows what the world of a simulation answers, and refuses to guess. */
 
-import { durationMsOf } from '../duration.ts'
+import { millisecondsOf } from '../duration.ts'
 import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject } from '../json.ts'
@@ -21,9 +21,9 @@ export class Answers {
     this.#mocks = mocks
   }
 
-  /** The answer to what a step asks; undefined where there is none, or no more. */
-  next({ pointer, name }: StepRef, asked: string): Answered | undefined {
-    const key = [pointer, name, asked].find((one) => Object.hasOwn(this.#mocks, one))
+  /** The answer to what a step asks, by one of those names; undefined where there is none, or no more. */
+  next({ pointer, name }: StepRef, ...asked: readonly string[]): Answered | undefined {
+    const key = [pointer, name, ...asked].find((one) => Object.hasOwn(this.#mocks, one))
     const given = key === undefined ? undefined : this.#mocks[key]
     if (key === undefined || given === undefined) return undefined
     const at = `/mocks/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
@@ -44,7 +44,7 @@ function answered(answer: Answer, at: string): Answered {
 
 /** A duration as the language writes one. @throws SimulationInvalid */
 export function afterOf(duration: Json, at: string): number {
-  const durationMs = durationMsOf(duration)
+  const durationMs = millisecondsOf(duration, 0)
   if (durationMs !== undefined) return durationMs
   throw new SimulationInvalid(at, 'Not a duration; write PT5S, or {seconds: 5}.')
 }

@@ -21,6 +21,7 @@ const START = '2026-01-01T00:00:00.000Z'
 /** Of all expressions together: some seconds. */
 const EVALUATION_STEPS_MAX = 10_000_000
 const TRACE_MAX = 20_000
+const TRACE_CHARS_MAX = 4_194_304
 /** What a run writes into its history: at its start and end, for each effect, and each time it goes on. */
 const EVENTS = { run: 5, call: 3, sleep: 2, await: 6, turn: 4 } as const
 
@@ -50,6 +51,7 @@ export class SimulatedRun {
   readonly #wanted = new Map<number, Wanted>()
   readonly #open = new Set<number>()
   #events: number = EVENTS.run
+  #roomChars = TRACE_CHARS_MAX
   #isBegun = false
 
   /** @throws SimulationInvalid */
@@ -64,6 +66,7 @@ export class SimulatedRun {
       id: 'simulation',
       started_at: new Date(this.#startMs).toISOString(),
       ...(started_by !== undefined && { started_by }),
+      secrets: Object.fromEntries((ir.secrets ?? []).map((name) => [name, `secret ${name}`])),
     }
     this.#machine = new Machine(ir, newState(ir, input, info), {
       nowMs: () => this.#clock.nowMs,
@@ -162,7 +165,7 @@ export class SimulatedRun {
       return
     }
     this.#ask(step, asked(effect))
-    const answer = this.#answers.next(step, effect.do === 'call' ? effect.function : effect.what)
+    const answer = this.#answers.next(step, ...namesOf(effect))
     if (answer !== undefined) {
       this.#clock.plan(this.#clock.nowMs + answer.afterMs, { effect: id, how: answer.how })
     } else this.#wanted.set(id, wantedBy(effect, step))
@@ -173,22 +176,34 @@ export class SimulatedRun {
     if (this.#trace.length >= TRACE_MAX) return
     if (what.phase === 'started' || what.phase === 'retried')
       this.#lines.set(`${pointer}#${iteration}`, this.#trace.length)
-    this.#trace.push({
-      at: new Date(this.#clock.nowMs).toISOString(),
-      pointer,
-      iteration,
-      name,
-      kind,
-      ...what,
-    })
+    const at = new Date(this.#clock.nowMs).toISOString()
+    const { output, ...rest } = what
+    const shown = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
+    this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...shown })
+  }
+
+  /** Takes of the room that all values of the trace share. */
+  #fits(value: Json): boolean {
+    const chars = JSON.stringify(value).length
+    if (chars > this.#roomChars) return false
+    this.#roomChars -= chars
+    return true
   }
 
   /** What a step asks for is put to the line that says that it has begun. */
   #ask({ pointer, iteration }: StepRef, asks: JsonObject): void {
     const line = this.#lines.get(`${pointer}#${iteration}`)
     const begun = line === undefined ? undefined : this.#trace[line]
-    if (line !== undefined && begun !== undefined) this.#trace[line] = { ...begun, asks }
+    if (line === undefined || begun === undefined) return
+    this.#trace[line] = { ...begun, ...(this.#fits(asks) ? { asks } : { cut: true }) }
   }
+}
+
+/** What an answer may be given for, besides the step: a function, a flow, whatever is waited for. */
+function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
+  if (effect.do === 'call') return [effect.function]
+  if (effect.what !== 'workflow') return [effect.what]
+  return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
 }
 
 function asked(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {

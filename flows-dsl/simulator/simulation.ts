@@ -10,11 +10,11 @@ export type Answer =
   | { readonly output: Json; readonly after?: Json }
   | { readonly error: JsonObject; readonly after?: Json }
 
-/** Answers of what a flow asks for, by the task's pointer or name, or the function; of a list, one each time. */
+/** Answers of what a flow asks for, by the task's pointer or name, the function, or the flow (`namespace/name`); of a list, one each time. */
 export type Mocks = Readonly<Record<string, Answer | readonly Answer[]>>
 
 /** A CloudEvent that comes while the run goes on; `after` counts from its start. */
-export interface PlannedEvent {
+interface PlannedEvent {
   readonly event: JsonObject
   readonly after?: Json
 }
@@ -50,6 +50,8 @@ export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms'> & {
   readonly kind: string
   /** What the step asks of the outside. */
   readonly asks?: JsonObject
+  /** What it yielded, or asks, is left out: the trace holds a few MiB in all. */
+  readonly cut?: true
 }
 
 /** Why a run that is neither ended nor held does not go on: what each step that waits would need. */

@@ -7,16 +7,18 @@ import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import { type Authentication, compileAuthentication } from '../use/authentication.ts'
 import type { Running } from './task.ts'
 
 /** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
 export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
+  readonly authentication?: Authentication
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-const OUTPUTS = ['content', 'response', 'raw']
+const HTTP_OUTPUTS = ['content', 'response', 'raw']
 const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
 
 export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
@@ -24,22 +26,41 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
   const args = given && checker.map(given, '`with`')
   if (args === undefined) return undefined
   checker.keys(args, '`with`', KEYS)
-  const endpoint = compileEndpoint(args, checker)
+  const endpoint = compileEndpoint(args, '`with`', checker)
   const method = checker.required(args, '`with`', 'method')
   if (method !== undefined) oneOf(method, '`method`', METHODS, checker)
   for (const name of ['headers', 'query']) {
     const value = entryOf(args, name)?.value
     if (value !== undefined && !isExpression(value)) checker.map(value, `\`${name}\``)
   }
-  const output = entryOf(args, 'output')?.value
-  if (output !== undefined) oneOf(output, '`output`', OUTPUTS, checker)
+  checkAnswer(args, checker)
   const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
   const template = checker.fields(rest, SCOPES.task)
-  return endpoint && template && { endpoint, arguments: template }
+  const authentication = compileOwn(args, checker)
+  if (endpoint === undefined || template === undefined) return undefined
+  return { endpoint, arguments: template, ...(authentication !== undefined && { authentication }) }
 }
 
-function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
+/** The authentication of the endpoint. */
+export function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
+  const endpoint = entryOf(args, 'endpoint')?.value
+  const given = endpoint?.kind === 'map' ? entryOf(endpoint, 'authentication')?.value : undefined
+  return given && compileAuthentication(given, checker)
+}
+
+export function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
   return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
+}
+
+/** One of several words, in letters of either case, or an expression that yields one. */
+/** What is made of the answer: `output` and `redirect`. */
+export function checkAnswer(args: LocatedMap, checker: Checker): void {
+  const output = entryOf(args, 'output')?.value
+  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
+  const redirect = entryOf(args, 'redirect')?.value
+  if (redirect === undefined || isExpression(redirect)) return
+  if (redirect.kind === 'scalar' && typeof redirect.value === 'boolean') return
+  checker.fault('wrong_type', redirect, '`redirect` must be true or false.')
 }
 
 function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
@@ -50,15 +71,19 @@ function oneOf(value: Located, what: string, allowed: readonly string[], checker
 }
 
 /** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
-function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint'] | undefined {
-  const given = checker.required(args, '`with`', 'endpoint')
-  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri'], ['authentication'])
+export function compileEndpoint(
+  args: LocatedMap,
+  what: string,
+  checker: Checker,
+): HttpBody['endpoint'] | undefined {
+  const given = checker.required(args, what, 'endpoint')
+  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri', 'authentication'])
   const uri = given?.kind === 'map' ? checker.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
   if (isExpression(uri)) return checker.template(uri, SCOPES.task)
   const text = checker.text(uri, '`endpoint`')
   if (text === undefined) return undefined
-  const parts = text.split(/\{([A-Za-z_][A-Za-z0-9_]*)\}/)
+  const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
   const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
   if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
   const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
@@ -70,11 +95,8 @@ function compileEndpoint(args: LocatedMap, checker: Checker): HttpBody['endpoint
  * @throws FlowError (expression) where the endpoint cannot be made
  */
 export function requestOf(body: HttpBody, running: Running): JsonObject {
-  const { endpoint } = body
-  const { input } = running
-  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
-  if (typeof uri !== 'string') throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
-  const given = running.evaluate(body.arguments, input)
+  const uri = endpointOf(body.endpoint, running)
+  const given = running.evaluate(body.arguments, running.input)
   const args = new Map(Object.entries(isObject(given) ? given : {}))
   const method = String(args.get('method')).toUpperCase()
   const output = args.get('output') ?? 'content'
@@ -85,22 +107,45 @@ export function requestOf(body: HttpBody, running: Running): JsonObject {
     ['method', method],
     ['output', output],
     ['redirect', redirect],
+    ...Object.entries(authenticated(body, running)),
   ])
 }
 
-/** Simple expansion of RFC 6570 §3.2.2. */
+/** @throws FlowError (expression) where it cannot be made */
+export function endpointOf(endpoint: HttpBody['endpoint'], running: Running): string {
+  const { input } = running
+  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
+  if (typeof uri === 'string') return uri
+  throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
+}
+
+/** `authentication`: who the call is from, with its properties filled in; a secret goes by its name. */
+export function authenticated(
+  { authentication }: Pick<HttpBody, 'authentication'>,
+  running: Running,
+): JsonObject {
+  if (authentication === undefined) return {}
+  const { properties, ...named } = authentication
+  const filled = properties && running.evaluate(properties, running.input)
+  return { authentication: { ...named, ...(filled !== undefined && { properties: filled }) } }
+}
+
+/**
+ * Simple expansion of RFC 6570 §3.2.2, of top-level fields by their names; what is not there is empty (OWS 1.0 "URI
+ * Template"). A value that is `..` would lead to another path than the one that is written.
+ */
 function expand(parts: readonly string[], input: Json): string {
-  const texts = parts.map((part, index) => {
-    if (index % 2 === 0) return part
-    const value = isObject(input) ? fieldOf(input, part) : undefined
-    if (typeof value === 'string' || typeof value === 'number')
-      return encodeURIComponent(wellFormed(String(value)))
-    throw new FlowError(
-      ERRORS.expression,
-      `The endpoint needs \`${part}\`, a string or number, in the input.`,
-    )
-  })
-  return texts.join('')
+  const texts = parts.map((part, index) => (index % 2 === 0 ? part : encodedField(part, input)))
+  const uri = texts.join('')
+  if (parts.length === 1 || !/\/(\.|%2e){1,2}(?=[/?#]|$)/i.test(uri)) return uri
+  throw new FlowError(ERRORS.expression, 'A variable of the endpoint must not make a segment `.` or `..`.')
+}
+
+function encodedField(name: string, input: Json): string {
+  const value = (isObject(input) ? fieldOf(input, name) : undefined) ?? ''
+  if (typeof value !== 'object') return encodeURIComponent(wellFormed(String(value)))
+  const detail = `The endpoint needs \`${name}\`, a string, number or boolean, in the input.`
+  throw new FlowError(ERRORS.expression, detail)
 }
 
 /** Half a surrogate pair cannot be encoded; it becomes U+FFFD, as in UTF-8. */

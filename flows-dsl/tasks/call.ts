@@ -4,7 +4,9 @@ import { type CatalogueFunction, type Checker, SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
 import { isObject } from '../json.ts'
 import { entryOf, type LocatedMap, type Place } from '../located.ts'
+import { cataloguedName } from '../use/catalogs.ts'
 import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
+import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
 import type { TaskType } from './task.ts'
 
 interface FunctionBody {
@@ -13,17 +15,21 @@ interface FunctionBody {
 }
 
 /** Kinds of call that OWS has and this release has not. */
-const LATER = ['asyncapi', 'grpc', 'openapi', 'a2a', 'mcp']
+const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
 
-export const call: TaskType<FunctionBody | HttpBody> = {
+export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
   kind: 'call',
   keys: ['call', 'with'],
   compile(task, { checker }) {
     const given = entryOf(task, 'call')?.value
-    const name = given && checker.text(given, '`call`')
-    if (given === undefined || name === undefined) return undefined
+    if (given?.kind !== 'scalar' || checker.text(given, '`call`') === undefined) {
+      return given && checker.fault('wrong_type', given, '`call` must be a string.')
+    }
+    const name = cataloguedName(given, checker)
+    if (name === undefined) return undefined
     checker.functions.add(name)
     if (name === 'http') return compileHttp(task, checker)
+    if (name === 'openapi') return compileOpenApi(task, checker)
     const known = Object.hasOwn(checker.catalogue, name) ? checker.catalogue[name] : undefined
     return known === undefined
       ? noFunction(name, given, checker)
@@ -33,6 +39,9 @@ export const call: TaskType<FunctionBody | HttpBody> = {
     if ('endpoint' in body) {
       return { own: null, begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running) }] }
     }
+    if ('document' in body) {
+      return { own: null, begin: [{ key: 'call', call: 'openapi', arguments: openApiCallOf(body, running) }] }
+    }
     const args = running.evaluate(body.arguments, running.input)
     const given = isObject(args) ? args : {}
     return { own: null, begin: [{ key: 'call', call: body.function, arguments: given }] }
@@ -41,7 +50,8 @@ export const call: TaskType<FunctionBody | HttpBody> = {
     return { done: output }
   },
   summary(body) {
-    return 'endpoint' in body ? summaryOf(body) : `call ${body.function}`
+    if ('endpoint' in body) return summaryOf(body)
+    return `call ${'document' in body ? 'openapi' : body.function}`
   },
 }
 
@@ -50,7 +60,7 @@ function noFunction(name: string, at: Place, checker: Checker): undefined {
     const message = `\`call: ${name}\` is known to the language and not supported in this release.`
     return checker.fault('unsupported_call', at, message)
   }
-  const known = ['http', ...Object.keys(checker.catalogue)]
+  const known = ['http', 'openapi', ...checker.declared.names('functions'), ...Object.keys(checker.catalogue)]
   return checker.unknown('unknown_function', at, `There is no function \`${name}\`.`, name, known)
 }
 

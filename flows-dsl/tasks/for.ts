@@ -1,11 +1,16 @@
-/** `for`: runs a list of tasks once for each item, one after the other (OWS 1.0 "For"). */
+/** `for`: runs a list of tasks once for each item (OWS 1.0 "For"), one after the other, or several at once: that is ours. */
 
 import { type Checker, SCOPES } from '../checker.ts'
+import { choiceBelow, integerUpTo } from '../choice.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { Json, TaskNode, Template } from '../ir.ts'
-import { entryOf, type Located } from '../located.ts'
+import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { beginIterations, failure, goOn, type Loop } from './for-concurrent.ts'
 import { doneAs, type Move, type Running, type TaskType } from './task.ts'
+
+const ON_ERROR = ['fail', 'continue'] as const
+const CONCURRENCY_MAX = 1_000
 
 interface ForBody {
   /** Names of variables. */
@@ -13,6 +18,10 @@ interface ForBody {
   readonly at: string
   readonly in: Template
   readonly while?: Expression
+  /** How many iterations run at the same time; without it, each follows the one before. */
+  readonly concurrency?: number
+  /** An iteration that faults yields its error; without it, it faults the task. */
+  readonly onError?: 'continue'
   readonly tasks: readonly TaskNode[]
 }
 
@@ -25,7 +34,7 @@ export const for_: TaskType<ForBody> = {
     const given = entryOf(task, 'for')?.value
     const loop = given && checker.map(given, '`for`')
     if (loop === undefined) return undefined
-    checker.keys(loop, '`for`', ['each', 'in', 'at'], ['concurrency', 'onError'])
+    checker.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
     const each = checker.variable(loop, 'each', 'item')
     const at = checker.variable(loop, 'at', 'index')
     if (each === at) {
@@ -37,10 +46,11 @@ export const for_: TaskType<ForBody> = {
     const condition = entryOf(task, 'while')?.value
     const proceed =
       condition && checker.within([each, at], () => checker.condition(condition, '`while`', SCOPES.task))
+    const policy = compilePolicy(loop, task, checker)
     const list = checker.required(task, '`for`', 'do')
     const tasks = list && compiling.tasks(list, [each, at])
-    if (collection === undefined || tasks === undefined) return undefined
-    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), tasks }
+    if (collection === undefined || policy === undefined || tasks === undefined) return undefined
+    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), ...policy, tasks }
   },
   lists({ tasks }) {
     return { do: tasks }
@@ -48,30 +58,51 @@ export const for_: TaskType<ForBody> = {
   start(body, running) {
     const items = running.evaluate(body.in, running.input)
     if (!Array.isArray(items)) throw new FlowError(ERRORS.expression, '`for.in` must yield an array.')
+    if (isConcurrent(body)) return beginIterations(body, items, running)
     return iterate(body, { items, index: 0 }, running.input, running)
   },
   next(body, own, ended, running) {
     if (ended.left === 'end') return doneAs(ended)
+    if (isConcurrent(body)) return goOn(body, own, ended, running)
     const { items, index } = own as unknown as Progress
     return iterate(body, { items, index: index + 1 }, ended.output, running)
+  },
+  failed(body, own, { key, error }, running) {
+    if (body.onError === undefined) throw error
+    if (isConcurrent(body)) return goOn(body, own, { key, output: failure(error) }, running)
+    const { items, index, input } = own as unknown as Progress
+    return iterate(body, { items, index: index + 1 }, input, running)
+  },
+  catches({ onError }) {
+    return onError !== undefined
   },
   summary({ each, tasks }) {
     return `for each ${each} ${tasks.map(({ name }) => name).join(', ')}`
   },
 }
 
-/** The iteration that runs, and over what. */
+function isConcurrent(body: ForBody): body is ForBody & Loop {
+  return body.concurrency !== undefined
+}
+
+/** The iteration that runs, over what, and with which data, which one that faults leaves to the next. */
 interface Progress {
   readonly items: Json[]
   readonly index: number
+  readonly input: Json
 }
 
-function iterate(body: ForBody, { items, index }: Progress, input: Json, running: Running): Move {
+function iterate(
+  body: ForBody,
+  { items, index }: Pick<Progress, 'items' | 'index'>,
+  input: Json,
+  running: Running,
+): Move {
   const variables = { [body.each]: items[index] ?? null, [body.at]: index }
   const isOver = index >= items.length
   if (isOver || (body.while !== undefined && !running.test(body.while, input, variables)))
     return { done: input }
-  return { own: { items, index }, begin: [{ key: 'item', list: 'do', input, variables }] }
+  return { own: { items, index, input }, begin: [{ key: 'item', list: 'do', input, variables }] }
 }
 
 /** An expression, or the items themselves, which OWS wants to be mappings. */
@@ -85,4 +116,22 @@ function compileIn(source: Located, checker: Checker): Template | undefined {
     if (item.kind !== 'map') checker.fault('wrong_type', item, 'An item written out must be a mapping.', hint)
   }
   return checker.template(source, SCOPES.task)
+}
+
+/** Iterations that run at the same time have no one before them whose output `while` could ask about. */
+function compilePolicy(
+  loop: LocatedMap,
+  task: LocatedMap,
+  checker: Checker,
+): Pick<ForBody, 'concurrency' | 'onError'> | undefined {
+  const onError = choiceBelow(loop, 'onError', ON_ERROR, checker)
+  const given = entryOf(loop, 'concurrency')?.value
+  const policy = onError === 'continue' ? { onError } : {}
+  if (given === undefined) return policy
+  const proceed = entryOf(task, 'while')
+  if (proceed !== undefined) {
+    checker.fault('value_invalid', proceed.at, '`while` does not go with `concurrency`.')
+  }
+  const concurrency = integerUpTo(given, '`concurrency`', CONCURRENCY_MAX, checker)
+  return concurrency === undefined ? undefined : { concurrency, ...policy }
 }

@@ -3,7 +3,7 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { entryOf, type Located } from '../located.ts'
 import type { Running, TaskType } from './task.ts'
 
 interface RaiseBody {
@@ -25,12 +25,9 @@ export const raise: TaskType<RaiseBody> = {
     if (map === undefined) return undefined
     checker.keys(map, '`raise`', ['error'])
     const source = checker.required(map, '`raise`', 'error')
-    if (source?.kind === 'scalar' && typeof source.value === 'string') {
-      const message = 'An error by its name is known to the language and not supported in this release.'
-      return checker.fault('unsupported_feature', source, message)
-    }
-    const error = source && checker.map(source, '`error`')
-    return error && compileError(error, checker)
+    if (source?.kind !== 'scalar' || typeof source.value !== 'string')
+      return source && compileError(source, checker)
+    return checker.declared.find('errors', source, ({ value }) => compileError(value, checker))
   },
   start(body, running) {
     const type = textOf(body.type, 'type', running) ?? ''
@@ -45,7 +42,10 @@ export const raise: TaskType<RaiseBody> = {
   },
 }
 
-function compileError(error: LocatedMap, checker: Checker): RaiseBody | undefined {
+/** An error as it stands in `raise` or under `use.errors`. */
+export function compileError(given: Located, checker: Checker): RaiseBody | undefined {
+  const error = checker.map(given, '`error`')
+  if (error === undefined) return undefined
   checker.keys(error, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
   const kind = checker.required(error, '`error`', 'type')
   const code = checker.required(error, '`error`', 'status')

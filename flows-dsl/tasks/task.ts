@@ -45,16 +45,20 @@ export interface Running {
   /** What the task works on: its input, after `input.from`. */
   readonly input: Json
   /** The run and the flow it is of. */
-  readonly run: { readonly id: string; readonly document: FlowDocument }
+  readonly run: { readonly id: string; readonly document: FlowDocument; readonly startedBy?: string }
   evaluate(template: Template, dot: Json, variables?: JsonObject): Json
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
   /** The same value. @throws FlowError (expression) where many together have made it too large */
   bounded(value: Json): Json
+  /** The same value, if it is as the schema says. @throws FlowError (validation), with what is not */
+  checked(schema: Json, value: Json, what: string): Json
+  /** Whether expressions have taken as many steps as they may, which is why the last has failed. */
+  isSpent(): boolean
   nowMs(): number
   random(): number
   /** Notes that the task begins again. */
   retried(): void
-  /** Goes through the events that came before anybody waited for them, the oldest first; what is taken is gone. */
+  /** Goes through the events that came before and that the task may still take, the oldest first. */
   early(take: (event: JsonObject) => boolean): void
 }
 

@@ -3,7 +3,7 @@
 import { type Checker, SCOPES } from '../checker.ts'
 import { DURATION_MS_MAX, durationIn, durationText } from '../duration.ts'
 import type { Expression } from '../expression/expression.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { entryOf, type Located, type LocatedEntry, type LocatedMap } from '../located.ts'
 
 const BACKOFFS = ['constant', 'linear', 'exponential'] as const
 
@@ -34,11 +34,21 @@ export function compileConditions(map: LocatedMap, checker: Checker): Conditions
   return { ...(when !== undefined && { when }), ...(exceptWhen !== undefined && { exceptWhen }) }
 }
 
-export function compileRetry(given: Located, checker: Checker): Retry | undefined {
+/** @param variables those that only the handling of the error sees */
+export function compileRetry(
+  given: Located,
+  variables: readonly string[],
+  checker: Checker,
+): Retry | undefined {
   if (given.kind === 'scalar' && typeof given.value === 'string') {
-    const message = 'A retry by its name is known to the language and not supported in this release.'
-    return checker.fault('unsupported_feature', given, message)
+    const compile = ({ value }: LocatedEntry) =>
+      checker.within(variables, () => compileRetryPolicy(value, checker))
+    return checker.declared.find('retries', given, compile, variables)
   }
+  return checker.within(variables, () => compileRetryPolicy(given, checker))
+}
+
+export function compileRetryPolicy(given: Located, checker: Checker): Retry | undefined {
   const map = checker.map(given, '`retry`')
   if (map === undefined) return undefined
   checker.keys(map, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])

@@ -88,7 +88,7 @@ function compileCatch(map: LocatedMap, { checker, tasks, target }: Compiling): C
   const as = checker.variable(map, 'as', 'error')
   const conditions = checker.within([as], () => compileConditions(map, checker))
   const policy = entryOf(map, 'retry')?.value
-  const retry = policy && checker.within([as], () => compileRetry(policy, checker))
+  const retry = policy && compileRetry(policy, [as], checker)
   const list = entryOf(map, 'do')?.value
   const handling = list && tasks(list, [as])
   const directive = entryOf(map, 'then')?.value

@@ -43,7 +43,7 @@ function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args:
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
 
-const CALLS = ['callFunction', 'callHttp']
+const CALLS = ['callFunction', 'callHttp', 'planOpenApi', 'beginSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
 function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
@@ -99,9 +99,15 @@ const TYPES: Readonly<Record<number, string>> = {
   503: 'communication',
 }
 
+/** What went wrong between us and somebody else's server. */
+const OUTSIDE: ReadonlySet<string> = new Set(['upstream_invalid', 'upstream_unavailable'])
+
 /** The error as a flow sees it (OWS, "Standard error types"). */
 function failureOf(problem: Problem) {
-  const { status, title } = problem.row
-  const name = TYPES[status] ?? (status < 500 ? 'validation' : 'runtime')
-  return { type: `${SPEC}/${name}`, status, title, detail: `${problem.code}: ${problem.message}` }
+  const { code, row } = problem
+  const { status, title } = row
+  const name = OUTSIDE.has(code)
+    ? 'communication'
+    : (TYPES[status] ?? (status < 500 ? 'validation' : 'runtime'))
+  return { type: `${SPEC}/${name}`, status, title, detail: `${code}: ${problem.message}` }
 }

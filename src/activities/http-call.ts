@@ -1,23 +1,23 @@
 /** `call: http` of the flow language (OWS 1.0, "HTTP Call"): arguments in, content or a fault out. */
 
-import { ApplicationFailure } from '@temporalio/common'
 import { Problem } from '../core/problem.ts'
-import type { Egress, Inbound, Outbound } from '../platform/egress.ts'
-
-type Fields = Readonly<Record<string, unknown>>
+import type { Inbound, Outbound } from '../platform/egress.ts'
+import { callFailure } from './call-failure.ts'
+import { sendAs, type Way } from './http-auth.ts'
+import type { Fields } from './http-auth-fields.ts'
+import { toOutput } from './http-output.ts'
 
 /** Headers that would change what the connection itself means. */
 const OURS = new Set(['host', 'connection', 'transfer-encoding', 'content-length', 'upgrade', 'te', 'expect'])
 
 /**
- * Sends the request once.
- * @param allowed addresses that the workspace may reach although they are not public
- * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`; Problem where
- *   no answer came
+ * Sends the request once, and what its authentication needs before it.
+ * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`, and where the
+ *   credentials cannot be given; Problem where no answer came
  */
-export async function callHttp(egress: Egress, call: Fields, allowed: readonly string[]): Promise<unknown> {
+export async function callHttp(call: Fields, way: Way): Promise<unknown> {
   const outbound = toRequest(call)
-  const inbound = await egress.send(outbound, allowed)
+  const inbound = await sendAs(call['authentication'], outbound, way)
   const last = call['redirect'] === true ? 399 : 299
   if (inbound.status < 200 || inbound.status > last) throw statusFailure(outbound, inbound)
   return toOutput(call['output'], outbound, inbound)
@@ -26,9 +26,7 @@ export async function callHttp(egress: Egress, call: Fields, allowed: readonly s
 function toRequest(call: Fields): Outbound {
   const { endpoint, body } = call
   const uri = typeof endpoint === 'object' && endpoint !== null ? (endpoint as Fields)['uri'] : endpoint
-  const url = URL.canParse(String(uri)) ? new URL(String(uri)) : undefined
-  if (url === undefined)
-    throw new Problem('validation_failed', { detail: 'endpoint is not an absolute URL.' })
+  const url = toUrl(uri)
   for (const [name, value] of Object.entries((call['query'] ?? {}) as Fields))
     url.searchParams.set(name, String(value))
   const text = body === undefined || body === null || typeof body === 'string' ? body : JSON.stringify(body)
@@ -38,6 +36,16 @@ function toRequest(call: Fields): Outbound {
     headers: headersOf(call, typeof body),
     ...(typeof text === 'string' && { body: text }),
   }
+}
+
+/** A URL is shown and logged, so nobody's name and password may stand in it. */
+export function toUrl(uri: unknown): URL {
+  const url = URL.canParse(String(uri)) ? new URL(String(uri)) : undefined
+  if (url === undefined)
+    throw new Problem('validation_failed', { detail: 'endpoint is not an absolute URL.' })
+  if (url.username === '' && url.password === '') return url
+  const detail = 'The URI of an endpoint must hold no credentials; use `authentication`.'
+  throw callFailure('configuration', detail)
 }
 
 function headersOf(call: Fields, body: string): Record<string, string> {
@@ -53,32 +61,7 @@ function headersOf(call: Fields, body: string): Record<string, string> {
   }
 }
 
-function statusFailure({ method, url }: Outbound, { status }: Inbound): ApplicationFailure {
+function statusFailure({ method, url }: Outbound, { status }: Inbound) {
   const detail = `${method} ${url.origin}${url.pathname} answered ${status}.`
-  const type = 'https://serverlessworkflow.io/spec/1.0.0/errors/communication'
-  return ApplicationFailure.nonRetryable(detail, 'http_status', {
-    type,
-    status,
-    title: 'The other side answered with an error',
-    detail,
-  })
-}
-
-/** `content` (the default) is the parsed body; `response` also has status and headers; `raw` is base64. */
-function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: Inbound): unknown {
-  if (form === 'raw') return inbound.body.toString('base64')
-  const content = parse(inbound)
-  if (form !== 'response') return content
-  const response = { statusCode: inbound.status, headers: inbound.headers, content }
-  return { request: { method: method.toLowerCase(), uri: url.href, headers }, ...response }
-}
-
-function parse({ headers, body }: Inbound): unknown {
-  const text = body.toString('utf8')
-  if (!/[/+]json\b/i.test(headers['content-type'] ?? '')) return text === '' ? null : text
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new Problem('upstream_invalid', { detail: 'The answer says it is JSON and is not.', cause })
-  }
+  return callFailure('communication', detail, { status, title: 'The other side answered with an error' })
 }

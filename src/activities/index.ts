@@ -9,6 +9,7 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { runAudited } from '../resources/audited.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
+import { beginSubflow } from '../resources/flows/subflows.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
@@ -16,7 +17,12 @@ import { changeStanding } from '../resources/suspension.ts'
 import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { beating } from './heartbeat.ts'
+import type { Way } from './http-auth.ts'
+import { Tokens } from './http-auth-tokens.ts'
 import { callHttp } from './http-call.ts'
+import { Line } from './line.ts'
+import { Documents } from './openapi-document.ts'
+import { planOpenApi } from './openapi-plan.ts'
 import { runFunction } from './run-function.ts'
 import { type Reach, tellRuns, turnStorage } from './suspension.ts'
 
@@ -51,6 +57,12 @@ export function createActivities(platform: Platform): Implementation {
       access.continueWorkspace({ tenantId, workspaceId }, actor, call.ids)
     return { admin: admin(call), within }
   }
+  const tokens = new Tokens()
+  const documents = new Documents()
+  const way = async (call: Call): Promise<Way> => {
+    const allowed = await egressAllowed(await active(call, 'workspace_admin'))
+    return { line: new Line(platform.egress, allowed), tokens, run: call.workflowId }
+  }
   return {
     changeStanding: async (call, input) => {
       await changeStanding(admin(call), input)
@@ -64,9 +76,15 @@ export function createActivities(platform: Platform): Implementation {
     indexFailed: (call, input, name, failure) => indexFailed(hands(call), input, name, failure),
     callFunction: async (call, request) =>
       bounded(await callFunction(await active(call, 'service'), request)),
+    beginSubflow: async (call, request) =>
+      bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments)),
     callHttp: async (call, request) => {
-      const allowed = await egressAllowed(await active(call, 'workspace_admin'))
-      return bounded(await callHttp(platform.egress, request.arguments, allowed))
+      return bounded(await callHttp(request.arguments, await way(call)))
+    },
+    planOpenApi: async (call, request) => {
+      const { tenantId, workspaceId } = workspaceOf(call)
+      const whose = `${tenantId}:${workspaceId}`
+      return bounded(await planOpenApi(request.arguments, whose, documents, await way(call)))
     },
     runFunction: (call, input) =>
       beating(runFunction(platform.functions, () => active(call, 'service'), input)),

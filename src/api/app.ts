@@ -23,6 +23,7 @@ import { routePath } from './bind.ts'
 import { drain, isTimed, takeBytes } from './bytes.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
+import { FLOW_SCHEMA_PATH, mountFlowSchema } from './flow-schema.ts'
 import { mountHealth } from './health.ts'
 import { mountIssuer } from './issuer.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
@@ -93,6 +94,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     mount(part, true)
   })
   mountHealth(app, platform)
+  mountFlowSchema(app)
   await mountIssuer(app, doorkeeper.identity)
   await mountDocs(app)
   refuseOtherMethods(app)
@@ -100,7 +102,8 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
 }
 
 /** What is answered to anybody. Below /v1 the doors ask who it is; whether the process lives may be asked all the time. */
-const isPublic = (url: string): boolean => !url.startsWith('/v1/') && url !== '/healthz'
+const isPublic = (url: string): boolean =>
+  url.startsWith('/v1/') ? url.split('?', 1)[0] === FLOW_SCHEMA_PATH : url !== '/healthz'
 
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {

@@ -1,9 +1,11 @@
-/** The documentation that the API serves of itself: OpenAPI, a page for people, a page per problem code. */
+/** The documentation that the API serves of itself: OpenAPI, a page for people, a page per code of a problem and of a fault. */
 
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { FAULTS, type FaultCode } from '../../flows-dsl/faults.ts'
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
+import { faultPage } from '../resources/flows/fault-pages.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { openApi } from './openapi.ts'
 
@@ -15,6 +17,11 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
     if (!Object.hasOwn(PROBLEMS, code)) throw new Problem('route_not_found')
     const { status, title, help } = PROBLEMS[code as ProblemCode]
     return reply.type('text/plain; charset=utf-8').send(`${code} (${status})\n\n${title}.\n${help}\n`)
+  })
+  app.get('/docs/flows/faults/:code', async (request, reply) => {
+    const { code } = request.params as { code: string }
+    if (!Object.hasOwn(FAULTS, code)) throw new Problem('route_not_found')
+    return reply.type('text/markdown; charset=utf-8').send(faultPage(code as FaultCode))
   })
   await app.register(swagger, {
     mode: 'static',

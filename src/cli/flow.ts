@@ -1,19 +1,15 @@
-/** `tenon flow validate|publish|run|watch`. */
+/** `tenon flow publish|run|watch`; the other verbs of flows are in flows/. */
 
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
-import { callerPath, need, operatorClient, readSettings } from './settings.ts'
+import { checkVerbs } from './flows/check.ts'
+import { faultsOf } from './flows/compiler.ts'
+import { printFaults } from './flows/faults.ts'
+import { initVerb } from './flows/init.ts'
+import { place, read } from './flows/place.ts'
+import { simulateVerb } from './flows/simulate.ts'
+import { testVerb } from './flows/test.ts'
 import { jsonOf, verb, WORKSPACE } from './verb.ts'
-
-interface Fault {
-  readonly code: string
-  readonly message: string
-  readonly line: number
-  readonly column: number
-  readonly hint?: string
-  readonly excerpt?: string
-}
 
 interface Flow {
   readonly id: string
@@ -41,31 +37,6 @@ export interface Execution {
 const ENDED = new Set(['completed', 'faulted', 'cancelled'])
 const POLL_MS = 300
 
-interface Place {
-  readonly client: ApiClient
-  readonly base: string
-}
-
-async function place(workspace: string | undefined): Promise<Place> {
-  const settings = await readSettings()
-  const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { client: await operatorClient(settings), base: `/v1/flows/workspaces/${ws}` }
-}
-
-const read = (file: string) => readFile(callerPath(file), 'utf8')
-
-/** Prints every fault as `file:line:column`, with the line it stands in. @returns the exit code */
-async function validate(file: string, options: { workspace?: string }): Promise<number> {
-  const { client, base } = await place(options.workspace)
-  const { valid, faults } = await client.post<{ valid: boolean; faults: Fault[] }>(
-    `${base}/validate`,
-    await read(file),
-  )
-  printFaults(file, faults)
-  if (valid) process.stdout.write(`${file}: valid\n`)
-  return valid ? 0 : 1
-}
-
 /** Creates or replaces the draft, and publishes it. */
 async function publish(file: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
@@ -74,8 +45,7 @@ async function publish(file: string, options: { workspace?: string }): Promise<n
     process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
     return 0
   } catch (error) {
-    if (!(error instanceof ApiError) || error.problem['faults'] === undefined) throw error
-    printFaults(file, error.problem['faults'] as Fault[])
+    printFaults(file, faultsOf(error))
     return 1
   }
 }
@@ -142,30 +112,26 @@ function finish(execution: Execution): number {
   return execution.status === 'completed' ? 0 : 1
 }
 
-function printFaults(file: string, faults: readonly Fault[]): void {
-  for (const { line, column, code, message, hint, excerpt } of faults) {
-    process.stderr.write(`${file}:${line}:${column} ${code}: ${message}${hint ? ` ${hint}` : ''}\n`)
-    if (excerpt) process.stderr.write(`${excerpt}\n`)
-  }
-}
-
 export function flowVerbs(program: Command): void {
   const flows = program.command('flow').description('flows')
-  flows
-    .command('validate <file>')
-    .option(...WORKSPACE)
-    .action(verb(validate))
+  initVerb(flows)
+  checkVerbs(flows)
+  simulateVerb(flows)
+  testVerb(flows)
   flows
     .command('publish <file>')
+    .description('make or replace the draft of that name, and publish it')
     .option(...WORKSPACE)
     .action(verb(publish))
   flows
     .command('run <flow>')
+    .description('start a run and watch it to its end; its output alone is on stdout')
     .option(...WORKSPACE)
     .option('--input <json>', 'input of the run', '{}')
     .action(verb(run))
   flows
     .command('watch <execution>')
+    .description('watch a run to its end')
     .option(...WORKSPACE)
     .action(verb(watch))
 }

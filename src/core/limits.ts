@@ -74,8 +74,25 @@ export const LIMITS = {
   keyUseLagMs: 60_000,
   httpCallTimeoutMs: 30_000,
   httpCallBytesMax: 1_048_576,
+  /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
+  tokenAnswerBytesMax: 65_536,
+  tokenLeewayMs: 10_000,
+  /** In the memory of one worker. */
+  runTokensMax: 2_000,
+  openApi: {
+    documentBytesMax: 8_388_608,
+    /** YAML takes far longer to read than JSON, and the worker does nothing else meanwhile. */
+    yamlBytesMax: 1_048_576,
+    timeoutMs: 15_000,
+    keptMs: 300_000,
+    keptBytesMax: 16_777_216,
+    /** `$ref` to `$ref` to … */
+    refsMax: 20,
+  },
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
+  /** How deep flows that flows run may go. */
+  subflowDepthMax: 8,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,

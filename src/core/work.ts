@@ -81,9 +81,48 @@ export interface StepUpdate {
 /** What has changed of a run since the update before. */
 export interface RunUpdate {
   readonly execution_id: string
-  readonly status: 'running' | 'waiting' | 'cancelled' | 'faulted' | 'completed'
+  readonly status: 'running' | 'waiting' | 'suspended' | 'cancelled' | 'faulted' | 'completed'
   readonly steps: readonly StepUpdate[]
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
+}
+
+/** A run of a flow: which version, on what. */
+export interface FlowRunInput {
+  readonly execution_id: string
+  readonly flow: { readonly id: string; readonly name: string; readonly version: number }
+  /** The compiled flow. */
+  readonly ir: unknown
+  readonly input: Json
+  /** The subject who has; nothing in runs from before approvals. */
+  readonly started_by?: string
+  /** How many runs are above it; nothing for none. */
+  readonly depth?: number
+}
+
+/** A run that another run begins. */
+export interface Subflow {
+  readonly workflow_id: string
+  readonly run: FlowRunInput
+}
+
+/** A CloudEvent for a run. */
+export type RunEvent = { [attribute: string]: Json }
+
+/** What somebody decides for a step that waits for it, by `pointer#iteration`. */
+export interface RunDecision {
+  readonly step: string
+  readonly decision: { [name: string]: Json }
+}
+
+/** What becomes of a step that is held. */
+export interface RunRelease {
+  readonly step: string
+  readonly release: { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+}
+
+/** Why a run has refused what it was told, if it has. */
+export interface RunAnswer {
+  readonly refused?: string
 }

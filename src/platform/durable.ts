@@ -36,6 +36,18 @@ export class Durable {
     return this.#temporal.signal(this.#ref, id, signal)
   }
 
+  /** Asks for a change; see {@link Temporal.update}. A foreign id is the id of nothing: no call is made. */
+  update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.update(this.#ref, id, update)
+  }
+
+  /** Asks it to end; see {@link Temporal.cancel}. A foreign id is the id of nothing: no call is made. */
+  cancel(id: string): Promise<void> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.cancel(this.#ref, id)
+  }
+
   uiLink(id: string): string | undefined {
     return this.#temporal.uiLink(id)
   }

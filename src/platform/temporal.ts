@@ -129,6 +129,34 @@ export class Temporal {
     })
   }
 
+  /**
+   * Asks a running workflow to change something.
+   * @returns what it answers; undefined where it has ended, or was never there
+   */
+  async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    return this.#call(async () => {
+      const handle = this.#client.workflow.getHandle(id)
+      return handle.executeUpdate(update.name, { args: [update.value] }).catch((error: unknown) => {
+        if (error instanceof WorkflowNotFoundError) return undefined
+        throw error
+      })
+    })
+  }
+
+  /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
+  async cancel(ref: TenantRef, id: string): Promise<void> {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    await this.#call(async () => {
+      await this.#client.workflow
+        .getHandle(id)
+        .cancel()
+        .catch((error: unknown) => {
+          if (!(error instanceof WorkflowNotFoundError)) throw error
+        })
+    })
+  }
+
   /** A link to the run in the Temporal UI, where one is known. */
   uiLink(id: string): string | undefined {
     if (this.#uiUrl === undefined) return undefined

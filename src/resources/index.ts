@@ -13,8 +13,11 @@ import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
+import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
+import { graphFlow } from './flows/graph.ts'
+import { simulateFlow } from './flows/simulate.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -99,6 +102,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   updateFlow,
   deleteFlow,
   validateFlow,
+  graphFlow,
+  simulateFlow,
   publishFlow,
   listFlowVersions,
   getFlowVersion,
@@ -106,5 +111,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  signalExecution,
+  approveExecution,
+  retryStep,
+  skipStep,
+  cancelExecution,
   ...MCP_OPERATIONS,
 ]

@@ -1,16 +1,9 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import {
-  ActivityFailure,
-  type ActivityOptions,
-  ApplicationFailure,
-  CancelledFailure,
-  TimeoutFailure,
-} from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import {
   CancellationScope,
   isCancellation,
-  proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
   sleep,
@@ -19,28 +12,16 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { type CallRequest, type Effects, runFlow } from '../../flows-dsl/run.ts'
+import { Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
-import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
+import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { FlowRunInput } from '../core/work.ts'
+import { callOf, isSlow } from './calls.ts'
+import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
 import { Recorder } from './recorder.ts'
-
-interface FlowRunInput {
-  readonly execution_id: string
-  readonly flow: { readonly id: string; readonly name: string; readonly version: number }
-  readonly ir: FlowIR
-  readonly input: Json
-}
-
-const SLOW_CALLS = 'tenon-calls'
-const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
-const RETRY = {
-  initialInterval: '200ms',
-  backoffCoefficient: 2,
-  maximumInterval: '30s',
-  maximumAttempts: 8,
-} as const
+import { runSubflow } from './subflow.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -49,8 +30,16 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
-    const info = { id: input.execution_id, started_at: startedAt, flow: input.flow }
-    const result = await runFlow(input.ir, input.input, effects(recorder, hold), info)
+    const { started_by } = input
+    const info = {
+      id: input.execution_id,
+      started_at: startedAt,
+      flow: input.flow,
+      ...(started_by !== undefined && { started_by }),
+    }
+    const drive = new Drive(input.ir as FlowIR, input.input, effects(input, recorder, hold), info)
+    listenTo(drive)
+    const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await tooLarge(recorder)
     }
@@ -81,7 +70,7 @@ async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
   return ApplicationFailure.nonRetryable(detail, error.type, error)
 }
 
-function effects(recorder: Recorder, hold: Hold): Effects {
+function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
   return {
     nowMs,
@@ -104,13 +93,21 @@ function effects(recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (!isSlow(request)) return await call(request, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), call(request, hold)])
+        if (!isSlow(request)) return await callOf(request, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output
       } finally {
         underWay -= bytes
       }
     },
+    wait: async (what, details, step) => {
+      if (hold.isOn) await hold.lifted()
+      describe(step)
+      await shown(recorder, 'waiting')
+      if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
+      return CancellationScope.current().cancelRequested
+    },
+    held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
@@ -130,7 +127,7 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
-function shown(recorder: Recorder, status: 'running' | 'waiting'): Promise<void> {
+function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
   return CancellationScope.nonCancellable(() => recorder.flush(status))
 }
 
@@ -141,65 +138,6 @@ function nowMs(): number {
 
 function describe(step: StepRef): void {
   setCurrentDetails(`Now at \`${step.pointer}\`: ${step.summary}`)
-}
-
-/** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
-function isSlow(request: CallRequest): boolean {
-  return request.function === 'http' || request.function === 'function.invoke'
-}
-
-/** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-async function call(request: CallRequest, hold: Hold): Promise<Json> {
-  const { function: name, arguments: given, step } = request
-  let sent: FunctionCall = { function: name, arguments: given }
-  for (;;) {
-    try {
-      return await send(request, sent)
-    } catch (error) {
-      const refusal = hold.refusalOf(error)
-      if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
-      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
-    }
-  }
-}
-
-/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
-function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
-  const options = { summary: request.step.summary, retry: RETRY }
-  if (!isSlow(request))
-    return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
-  if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
-  return functionCalls(options).callFunction(sent)
-}
-
-/** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */
-function httpCalls(request: CallRequest, options: ActivityOptions) {
-  const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
-  const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
-  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
-}
-
-/** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
-function functionCalls(options: ActivityOptions) {
-  const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
-  const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
-  return proxyActivities<Activities>({ ...options, taskQueue: SLOW_CALLS, startToCloseTimeout })
-}
-
-/** What an activity failed with, as an error of the language. */
-function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
-  if (cause instanceof TimeoutFailure)
-    return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
-  const failure =
-    cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
-  return new FlowError(
-    { type: failure.type, status: failure.status, title: failure.title },
-    failure.detail,
-    instance,
-  )
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

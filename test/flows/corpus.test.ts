@@ -4,8 +4,10 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { simulate } from '../../flows-dsl/simulator/simulate.ts'
+import type { Simulation } from '../../flows-dsl/simulator/simulation.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
-import { type Case, compiled, trace } from './scenario.ts'
+import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
 
 const CORPUS = new URL('corpus/', import.meta.url)
 const EXAMPLES = new URL('../../flows-dsl/examples/', import.meta.url)
@@ -30,12 +32,33 @@ async function check(source: string, one: Case): Promise<void> {
   expect(new Set(ids).size).toBe(ids.length)
 }
 
+function checkSimulated(source: string, one: SimulatedCase): void {
+  const run = () => simulate(compiled(source), one)
+  if (one.invalid !== undefined) {
+    expect(run).toThrow(one.invalid)
+    return
+  }
+  const { trace: lines, status, ...simulated } = run()
+  expect([status, simulated.error]).toMatchObject([
+    one.status ?? (one.error ? 'faulted' : 'completed'),
+    one.error,
+  ])
+  expect(simulated.output).toEqual(one.output)
+  expect(simulated.compensation).toEqual(one.compensation)
+  if (one.duration_ms !== undefined) expect(simulated.duration_ms).toBe(one.duration_ms)
+  if (one.asks !== undefined) expect(lines.flatMap(({ asks }) => asks ?? [])).toEqual(one.asks)
+  const entered = lines.filter(({ phase }) => phase === 'started' || phase === 'skipped')
+  const steps = entered.map(({ phase, name }) => (phase === 'skipped' ? `-${name}` : name))
+  if (one.steps !== undefined) expect(steps).toEqual(one.steps)
+}
+
 const flows = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
 
 for (const file of flows) {
-  const cases: Record<string, Case> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
+  const cases: Record<string, Case | SimulatedCase> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
   for (const [name, one] of Object.entries(cases)) {
-    test(`${file}: ${name}`, () => check(read(CORPUS, file), one))
+    const source = read(CORPUS, file)
+    test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
   }
 }
 
@@ -78,24 +101,36 @@ test('the order example reviews what is large', async () => {
 })
 
 /**
- * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim.
+ * Blocks of the README that open with `document:` are flows; a comment line `# input → output` is a claim. What stands in
+ * comments after `# with` is given to the simulator; `undone` claims what was undone of a flow that faults.
  */
 const readme = read(new URL('../../flows-dsl/', import.meta.url), 'README.md')
 const blocks = [...readme.matchAll(/```yaml\n(document:[\s\S]*?)```/g)].map(([, block]) => block ?? '')
-const claims = blocks.flatMap((block) =>
-  [...block.matchAll(/^# (\S.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
+const claims = blocks.flatMap((block) => {
+  const [, more = '{}'] = /^# with (\{[\s\S]*?\]\})$/m.exec(block) ?? []
+  const extras: Simulation = JSON.parse(more.replaceAll('\n#', ''))
+  return [...block.matchAll(/^# (\{.*) → (\S.*)$/gm)].map(([, given = '', wanted = '']) => ({
     block,
+    extras,
     given,
     wanted,
-  })),
-)
+  }))
+})
+const ANSWERS = { 'collection.create': { id: 'd1' } }
 
-test.each(claims)('README: $given', async ({ block, given, wanted }) => {
-  const { result } = await trace(block, {
-    input: JSON.parse(given),
-    answers: { 'collection.create': { id: 'd1' } },
-  })
-  expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
+test.each(claims)('README: $given', async ({ block, extras, given, wanted }) => {
+  const input = JSON.parse(given)
+  if (Object.keys(extras).length === 0 && !wanted.startsWith('undone ')) {
+    const { result } = await trace(block, { input, answers: ANSWERS })
+    expect(result).toEqual({ status: 'completed', output: JSON.parse(wanted) })
+    return
+  }
+  const mocks = { 'collection.create': { output: { id: 'd1' } }, 'collection.get': { output: null } }
+  const { status, output, compensation } = simulate(compiled(block), { input, mocks, ...extras })
+  if (wanted.startsWith('undone ')) {
+    const undone = JSON.parse(wanted.slice('undone '.length))
+    expect([status, compensation]).toEqual(['faulted', { undone, failures: [] }])
+  } else expect([status, output]).toEqual(['completed', JSON.parse(wanted)])
 })
 
 test('the README has flows, and each claims something', () => {

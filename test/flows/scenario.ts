@@ -8,6 +8,7 @@ import { type Catalogue, compile } from '../../flows-dsl/compile.ts'
 import { type ErrorKind, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json, JsonObject } from '../../flows-dsl/ir.ts'
 import { type CallRequest, type Effects, type RunResult, runFlow } from '../../flows-dsl/run.ts'
+import type { Simulated, Simulation } from '../../flows-dsl/simulator/simulation.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 
 export const CATALOGUE: Catalogue = {
@@ -37,6 +38,25 @@ export interface Case {
   readonly random?: number
   /** Names of the tasks that were waiting when they were given up. */
   readonly cancelled?: readonly string[]
+}
+
+/** One case of the simulator: what is given to it, and what must come out of it, as far as it is said. */
+export interface SimulatedCase extends Simulation {
+  /** `completed` if nothing is said, `faulted` where there is an error. */
+  readonly status?: Simulated['status']
+  readonly output?: Json
+  readonly error?: JsonObject
+  readonly compensation?: JsonObject
+  readonly steps?: readonly string[]
+  /** What the steps ask of the outside. */
+  readonly asks?: readonly JsonObject[]
+  readonly duration_ms?: number
+  /** A part of what is wrong with the simulation. */
+  readonly invalid?: string
+}
+
+export function isSimulated(one: Case | SimulatedCase): one is SimulatedCase {
+  return ['mocks', 'events', 'decisions', 'options'].some((key) => key in one)
 }
 
 export interface Trace {
@@ -110,6 +130,11 @@ export class World implements Effects {
     this.waits.push(durationMs)
     this.sleeps.push(step.summary)
     return this.#wait(durationMs, step)
+  }
+
+  /** Nobody here tells a run anything: the simulator does. */
+  wait(what: string): Promise<Json> {
+    return Promise.reject(new TypeError(`Nobody here answers ${what}.`))
   }
 
   async call({ function: name, arguments: args, step }: CallRequest): Promise<Json> {

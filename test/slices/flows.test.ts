@@ -62,7 +62,7 @@ describe('the first flow', () => {
   test('hello.yaml: validate, create, publish, run, read', async () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
     const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
-    expect(valid.body).toEqual({ valid: true, faults: [] })
+    expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
     const id = await published(source)
     const { body } = await ran('hello', { name: 'Ada' })
     expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })

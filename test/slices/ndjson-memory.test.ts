@@ -20,7 +20,8 @@ beforeAll(async () => {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   at = { ...running, url: `http://127.0.0.1:${port}` }
   const env = { ...process.env, ...running.env, TENON_PORT: String(port) }
-  api = spawn(process.execPath, [(await currentBuild()).api], { env, stdio: 'ignore' })
+  const build = await currentBuild()
+  api = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX_MB}`, build.api], { env, stdio: 'ignore' })
   room = await aRoom()
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
@@ -43,11 +44,16 @@ async function growthMb(work: () => Promise<void>): Promise<number> {
 
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 
-/** A fast process has room for its garbage; what is to be shown is that it does not grow with the stream. */
+/**
+ * What is to be shown is that memory does not grow with the stream. How much garbage lies about when the machine has much
+ * else to do is the engine's to say, so the heap has an end: who kept the stream there would die of it, and who kept it
+ * in buffers would grow by all of it.
+ */
+const HEAP_MAX_MB = 192
+const STREAM_MB = 360
 const GROWTH_MAX_MB = 120
-const STREAM_MB = 240
 
-test('an import of 60,000 lines and 240 MB', async () => {
+test('an import of 60,000 lines and 360 MB', async () => {
   const as = room.service
   const name = unique('many')
   await importInto(name, lines(...count(20_000)), { as, at })
@@ -69,7 +75,7 @@ test('an import of 60,000 lines and 240 MB', async () => {
   expect(exporting).toBeLessThan(GROWTH_MAX_MB)
 }, 180_000)
 
-test('an export of 240 MB, whether its reader is fast or slow', async () => {
+test('an export of 360 MB, whether its reader is fast or slow', async () => {
   const name = unique('large')
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)

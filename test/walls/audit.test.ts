@@ -9,6 +9,7 @@ import { OPERATIONS } from '../../src/resources/index.ts'
 import { type Entry, recorded } from '../support/audit.ts'
 import { aStoringRoom, type Caller, call } from '../support/tenants.ts'
 import { type CountedNode, countedNode } from '../support/wire.ts'
+import { RUN_COMMANDS } from './flow-rows.ts'
 import { furnish, ROWS, type World } from './rows.ts'
 
 let own: CountedNode
@@ -80,6 +81,7 @@ test('every operation that changes something leaves one entry', async () => {
   expect(odd).toEqual([])
   // Nearly all have something to do in that room: the sweep is one of entries of things done.
   expect(Object.entries(statuses).filter(([, status]) => status >= 400)).toEqual([
+    ...RUN_COMMANDS.map((name) => [name, 409]),
     ['mcp_version.create', 409],
     ['mcp_client.delete', 404],
   ])

@@ -1,6 +1,7 @@
 /** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
 
 import { call, type Room, tokenOf, unique } from '../support/tenants.ts'
+import { FLOW_ROWS, SOURCE } from './flow-rows.ts'
 import { furnishMcp, MCP_ROWS } from './mcp-rows.ts'
 
 /** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
@@ -37,9 +38,6 @@ export interface World {
 }
 
 const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
-
-const SOURCE = (name: string) =>
-  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
@@ -258,51 +256,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
-  'flow.list': { path: ({ room }) => `${room.flows}/definitions`, foreign: 'not_found' },
-  'flow.create': {
-    path: ({ room }) => `${room.flows}/definitions`,
-    body: () => ({ source: SOURCE(unique('f')) }),
-    foreign: 'not_found',
-  },
-  'flow.get': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
-  'flow.update': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`,
-    body: () => ({ source: SOURCE('changed') }),
-    foreign: 'not_found',
-  },
-  'flow.delete': { path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}`, foreign: 'not_found' },
-  'flow.validate': {
-    path: ({ room }) => `${room.flows}/validate`,
-    body: () => ({ source: SOURCE('x') }),
-    foreign: 'not_found',
-  },
-  'flow_version.create': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'flow_version.list': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions`,
-    foreign: 'not_found',
-  },
-  'flow_version.get': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/versions/1`,
-    foreign: 'not_found',
-  },
-  'execution.create': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
-    body: () => ({ input: {} }),
-    foreign: 'not_found',
-  },
-  'execution.get': {
-    path: ({ room, executionId }) => `${room.flows}/executions/${executionId}`,
-    foreign: 'not_found',
-  },
-  'execution.list': { path: ({ room }) => `${room.flows}/executions`, foreign: 'not_found' },
-  'flow_execution.list': {
-    path: ({ room, flowId }) => `${room.flows}/definitions/${flowId}/executions`,
-    foreign: 'not_found',
-  },
+  ...FLOW_ROWS,
   ...MCP_ROWS,
 }
 

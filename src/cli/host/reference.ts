@@ -1,10 +1,12 @@
 /** Writes docs/reference from the code, or checks that it is what the code says. */
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { flowSchema } from '../../api/flow-schema.ts'
 import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { PROBLEMS } from '../../core/problem.ts'
 import { describeConfig } from '../../platform/config.ts'
+import { allFaultPages } from '../../resources/flows/fault-pages.ts'
 import { OPERATIONS } from '../../resources/index.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
@@ -13,8 +15,10 @@ const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 export function referenceFiles(): Readonly<Record<string, string>> {
   return {
     'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
+    'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
+    'flow-faults.md': allFaultPages(),
     'config.md': config(),
   }
 }

@@ -11,10 +11,11 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
+import { FlowFacts, factsOf } from './facts.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
-const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
+export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
 const FlowName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
   description: 'Unique in the workspace.',
@@ -27,6 +28,7 @@ export const Fault = Type.Object({
   column: Type.Integer(),
   pointer: Type.String(),
   hint: Type.Optional(Type.String()),
+  docs: Type.Optional(Type.String({ description: 'Path of the page about the code.' })),
   excerpt: Type.Optional(Type.String()),
 })
 
@@ -187,12 +189,21 @@ export const validateFlow = inWorkspace({
   summary: 'Check a flow; all faults at once, each with line, column and pointer',
   roles: ADMINS,
   stability: 'preview',
+  reads: true,
   input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({ valid: Type.Boolean(), faults: Type.Array(Fault) }),
+  output: Type.Object({
+    valid: Type.Boolean(),
+    faults: Type.Array(Fault),
+    facts: Type.Optional(FlowFacts),
+  }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (_scope, { source }) => {
-    const { faults } = compileFlow(source)
-    return { valid: faults.length === 0, faults: [...faults] }
+    const { ir, faults } = compileFlow(source)
+    return {
+      valid: faults.length === 0,
+      faults: [...faults],
+      ...(ir !== undefined && { facts: factsOf(ir) }),
+    }
   },
 })
 

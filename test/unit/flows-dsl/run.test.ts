@@ -21,7 +21,7 @@ function effects(more: Partial<Effects> = {}): Effects & { readonly events: Step
     return { cancel: () => {} }
   }
   const world = { events, record, scope, nowMs: () => START_MS, random: () => 0 }
-  return { ...world, call: async () => null, sleep: async () => {}, ...more }
+  return { ...world, call: async () => null, sleep: async () => {}, wait: async () => null, ...more }
 }
 
 test('a step has a pointer, an iteration and a summary; its events have times', async () => {
@@ -187,15 +187,19 @@ test('evaluation between two effects is bounded, and an effect gives the budget 
 
 test('an older worker says which kind of task it does not have', async () => {
   const ir = compiled(`${HEAD}do: [{ a: { set: {} } }]`)
-  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'listen' })) }
+  const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'dance' })) }
   expect(await runFlow(newer, null, effects(), INFO)).toMatchObject({
     error: { type: ERRORS.configuration.type },
   })
 })
 
-test('what an endpoint needs must be in the input', async () => {
+test('a variable of an endpoint that is not in the input is empty; one that is no text is an error', async () => {
   const flow = `${HEAD}do: [{ a: { call: http, with: { method: GET, endpoint: 'https://x.example/{id}' } } }]`
-  for (const input of [{}, { id: null }, { id: {} }, null, 'x']) {
+  for (const input of [{}, { id: null }, null, 'x']) {
+    const { calls } = await trace(flow, { input })
+    expect(calls).toMatchObject([{ arguments: { endpoint: 'https://x.example/' } }])
+  }
+  for (const input of [{ id: {} }, { id: [] }, { id: '..' }]) {
     expect((await trace(flow, { input })).result).toMatchObject({ error: { type: ERRORS.expression.type } })
   }
   expect((await trace(flow, { input: { id: '\ud800' } })).calls).toHaveLength(1)

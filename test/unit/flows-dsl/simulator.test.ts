@@ -7,7 +7,7 @@ import type { Json } from '../../../flows-dsl/ir.ts'
 import { Machine } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Mocks, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
-import { type Case, compiled, trace } from '../../flows/scenario.ts'
+import { type Case, compiled, isSimulated, type SimulatedCase, trace } from '../../flows/scenario.ts'
 
 const CORPUS = new URL('../../flows/corpus/', import.meta.url)
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -32,28 +32,39 @@ function mocksOf(answers: Case['answers'] = {}): Mocks {
   return Object.fromEntries([...silent, ...entries]) as Mocks
 }
 
-const cases = readdirSync(CORPUS)
+const corpus = readdirSync(CORPUS)
   .filter((file) => file.endsWith('.yaml'))
   .flatMap((file) => {
-    const all: Record<string, Case> = JSON.parse(read(file.replace('.yaml', '.json')))
+    const all: Record<string, Case | SimulatedCase> = JSON.parse(read(file.replace('.yaml', '.json')))
     return Object.entries(all).map(([name, one]) => ({ file, name, one }))
   })
-  // A bound of their own, or events: those have tests of their own.
-  .filter(({ one }) => one.stepsMax === undefined && !('events' in one) && !('decisions' in one))
 
-/** The machine is thrown away after each thing that happens, and made again of the text of its state. */
+// A bound of their own has a test of its own; what waits for the outside runs in the simulator alone.
+const cases = corpus.flatMap(({ one, ...more }) =>
+  isSimulated(one) || one.stepsMax !== undefined ? [] : [{ ...more, one }],
+)
+const simulated = corpus.flatMap(({ one, ...more }) =>
+  isSimulated(one) && one.invalid === undefined ? [{ ...more, one }] : [],
+)
+
+/** The machine is thrown away before each thing that happens, and made again of the text of its state. */
 function forgetful<T>(work: () => T): T {
-  const { happened } = Machine.prototype
-  Machine.prototype.happened = function (this: Machine, happening) {
-    const kept = JSON.parse(JSON.stringify(this.state))
-    for (const key of Object.keys(this.state)) delete (this.state as unknown as Record<string, unknown>)[key]
-    Object.assign(this.state, kept)
-    return happened.call(this, happening)
-  }
+  const { happened, event, decide } = Machine.prototype
+  const forgetting = <Told, Answer>(tell: (this: Machine, ...told: Told[]) => Answer) =>
+    function (this: Machine, ...told: Told[]): Answer {
+      const kept = JSON.parse(JSON.stringify(this.state))
+      for (const key of Object.keys(this.state))
+        delete (this.state as unknown as Record<string, unknown>)[key]
+      Object.assign(this.state, kept)
+      return tell.apply(this, told)
+    }
+  Machine.prototype.happened = forgetting(happened)
+  Machine.prototype.event = forgetting(event)
+  Machine.prototype.decide = forgetting(decide as (...told: unknown[]) => ReturnType<typeof decide>)
   try {
     return work()
   } finally {
-    Machine.prototype.happened = happened
+    Object.assign(Machine.prototype, { happened, event, decide })
   }
 }
 
@@ -81,6 +92,11 @@ describe.each(cases)('$file: $name', ({ file, one }) => {
   test('the same where each state goes through its text', () => {
     expect(forgetful(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
   })
+})
+
+test.each(simulated)('$file: $name, the same where each state goes through its text', ({ file, one }) => {
+  const ir = compiled(read(file))
+  expect(forgetful(() => simulate(ir, one))).toEqual(simulate(ir, one))
 })
 
 /** The simulated run has a name of its own. */

@@ -4,35 +4,11 @@
 import { describe, expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
+import { faultsOf, HEAD, table } from '../../flows/fault-table.ts'
 import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
 
-const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 const DO = 'do: [{ b: { set: {} } }]'
 const TRY = 'try: [{ b: { set: {} } }]'
-
-/** `code line:column pointer` of each fault; the tasks begin on line 3. */
-function faultsOf(tasks: string, catalogue = CATALOGUE): string[] {
-  const { faults } = compile(HEAD + tasks, { catalogue })
-  return faults.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
-}
-
-/** A task with a `¦` at the place of each fault, and the faults by code and pointer below the task. */
-type Row = readonly [task: string, ...faults: string[]]
-
-function table(rows: readonly Row[]): void {
-  test.each(rows)('%s', (marked, ...faults) => {
-    const [first = '', ...more] = `  - a: ${marked}`.split('¦')
-    let column = first.length + 1
-    const places = more.map((part) => {
-      const place = `3:${column} /do/0/a`
-      column += part.length
-      return place
-    })
-    const wanted = faults.map((fault, index) => fault.replace(' ', ` ${places[index]}`))
-    expect(faultsOf([first, ...more].join(''))).toEqual(wanted)
-    expect(places).toHaveLength(faults.length)
-  })
-}
 
 describe('for', () => {
   table([
@@ -46,8 +22,13 @@ describe('for', () => {
     [`{ for: { in: [{ x: 1 }, ¦2] }, ${DO} }`, 'wrong_type /for/in/1'],
     [`{ for: { in: .x +¦ }, ${DO} }`, 'expression_invalid /for/in'],
     [`{ for: { ¦eahc: o, in: .x }, ${DO} }`, 'unknown_key /for/eahc'],
-    [`{ for: { in: .x, ¦concurrency: 5 }, ${DO} }`, 'unsupported_feature /for/concurrency'],
-    [`{ for: { in: .x, ¦onError: collect }, ${DO} }`, 'unsupported_feature /for/onError'],
+    [`{ for: { in: .x, concurrency: 1000, onError: continue }, ${DO} }`],
+    [`{ for: { in: .x, onError: fail }, while: .y, ${DO} }`],
+    [`{ for: { in: .x, concurrency: ¦0 }, ${DO} }`, 'value_invalid /for/concurrency'],
+    [`{ for: { in: .x, concurrency: ¦1001 }, ${DO} }`, 'value_invalid /for/concurrency'],
+    [`{ for: { in: .x, concurrency: ¦'\${ .n }' }, ${DO} }`, 'wrong_type /for/concurrency'],
+    [`{ for: { in: .x, onError: ¦collect }, ${DO} }`, 'value_invalid /for/onError'],
+    [`{ for: { in: .x, concurrency: 5 }, ¦while: .y, ${DO} }`, 'value_invalid /while'],
     [`{ for: { each: ¦$o, in: .x }, ${DO} }`, 'value_invalid /for/each'],
     [`{ for: { each: ¦input, in: .x }, ${DO} }`, 'value_invalid /for/each'],
     [`{ for: { at: ¦secrets, in: .x }, ${DO} }`, 'value_invalid /for/at'],
@@ -124,7 +105,7 @@ describe('try', () => {
     [
       `{ ${TRY}, catch: { retry: { when: $error.status == 503, exceptWhen: false, jitter: { from: PT1S, to: PT1S } } } }`,
     ],
-    [`{ ${TRY}, catch: { retry: ¦again } }`, 'unsupported_feature /catch/retry'],
+    [`{ ${TRY}, catch: { retry: ¦again } }`, 'unknown_reference /catch/retry'],
     [`{ ${TRY}, catch: { retry: ¦5 } }`, 'wrong_type /catch/retry'],
     [`{ ${TRY}, catch: { retry: { ¦dealy: PT1S } } }`, 'unknown_key /catch/retry/dealy'],
     [`{ ${TRY}, catch: { retry: { delay: ¦soon } } }`, 'duration_invalid /catch/retry/delay'],
@@ -174,7 +155,7 @@ describe('raise', () => {
     ['{ raise: ¦x }', 'wrong_type /raise'],
     ['{ raise: ¦{} }', 'missing_key /raise'],
     ['{ raise: ¦{ ¦eror: x } }', 'missing_key /raise', 'unknown_key /raise/eror'],
-    ['{ raise: { error: ¦named } }', 'unsupported_feature /raise/error'],
+    ['{ raise: { error: ¦named } }', 'unknown_reference /raise/error'],
     ['{ raise: { error: ¦5 } }', 'wrong_type /raise/error'],
     ['{ raise: { error: ¦¦{} } }', 'missing_key /raise/error', 'missing_key /raise/error'],
     ['{ raise: { error: { type: ¦a b, status: 400 } } }', 'value_invalid /raise/error/type'],

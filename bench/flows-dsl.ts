@@ -1,0 +1,41 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** What it costs to read a flow: a definition of 200 tasks of all sorts, compiled; the same, with faults. */
+
+import { compile } from '../flows-dsl/compile.ts'
+import { CATALOGUE } from '../src/resources/catalogue.ts'
+import { interleaved, print } from './measure.ts'
+
+const ROUNDS = 200
+const TASKS = 200
+
+/** Prints everything; takes a few seconds. */
+export async function flowsDsl(): Promise<void> {
+  const sound = definition(TASKS)
+  const faulty = sound.replaceAll('collection.get', 'colection.get')
+  const works = {
+    [`compile ${TASKS} tasks, ${Math.round(sound.length / 1024)} KB`]: async () => compiled(sound, 0),
+    [`compile ${TASKS} tasks, ${TASKS / 4} of them at fault`]: async () => compiled(faulty, TASKS / 4),
+    'compile 1 task': async () => compiled(definition(1), 0),
+  }
+  print('ms', 'p50', 'p99')
+  for (const [name, { p50Ms, p99Ms }] of Object.entries(await interleaved(ROUNDS, works))) {
+    print(name, p50Ms, p99Ms)
+  }
+}
+
+function compiled(source: string, wanted: number): void {
+  const { faults } = compile(source, { catalogue: CATALOGUE })
+  if (faults.length !== wanted) throw new TypeError(`${faults.length} faults instead of ${wanted}`)
+}
+
+/** Tasks of four kinds in turn, each with expressions. */
+function definition(tasks: number): string {
+  const kinds = [
+    "set: { total: '${ .price + 1 }', name: '${ \"Hello, \\(.name)!\" }', keep: [1, 2, { deep: true }] }",
+    "call: collection.get\n      with: { name: orders, id: '${ .id }' }\n      output: { as: '. | {order: .}' }",
+    'switch: [{ big: { when: .total > 100 and .name != null, then: continue } }, { rest: { then: continue } }]',
+    "call: http\n      with: { method: post, endpoint: 'https://example.com/{id}', body: { all: '${ . }' } }\n      if: .isPaid == true",
+  ]
+  const lines = Array.from({ length: tasks }, (_, n) => `  - task${n}:\n      ${kinds[n % kinds.length]}`)
+  return `document: { dsl: '1.0.3', namespace: bench, name: long, version: '1.0.0' }\ndo:\n${lines.join('\n')}\n`
+}

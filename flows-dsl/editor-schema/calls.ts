@@ -1,0 +1,231 @@
+/** Knows what `call` may call: HTTP servers and the functions of the platform, and how it says who it is. */
+
+import type { Catalogue } from '../checker.ts'
+import { EXPRESSION } from './values.ts'
+import { either, flag, mapping, named, ref, type Schema, text, when } from './words.ts'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/** Kinds of call that the language has and this release has not. */
+const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
+
+const lettersOf = (method: string) =>
+  method.replaceAll(/./g, (letter) => `[${letter}${letter.toLowerCase()}]`)
+
+const URI = text('An absolute http or https URI; {name} in it is a field of the input.', {
+  pattern: '^[Hh][Tt][Tt][Pp][Ss]?://(?:[^{}\\s]|\\{[A-Za-z_][A-Za-z0-9_]*\\})+$',
+  examples: ['https://api.example.com/pets/{petId}'],
+})
+
+const pairs = (description: string) =>
+  either(description, named('Names and values.', ref('filter')), EXPRESSION)
+
+const USE = text('The name of a secret under `use.secrets` that has these properties.')
+
+/** The properties of a scheme, or the secret that has them. */
+const scheme = (
+  description: string,
+  properties: Readonly<Record<string, Schema>>,
+  required: readonly string[],
+) =>
+  either(
+    description,
+    mapping('The properties themselves.', properties, required),
+    mapping('A secret.', { use: USE }, ['use']),
+  )
+
+const PASSWORD = { username: text('The name of the user.'), password: text('The password.') }
+
+const choice = (description: string, words: readonly string[], fallback?: string): Schema =>
+  either(description, { enum: [...words], ...(fallback !== undefined && { default: fallback }) }, EXPRESSION)
+
+const TOKEN = (description: string) =>
+  mapping(description, { token: text('The token.'), type: text('The type of the token.') }, ['token', 'type'])
+
+const CLIENT = {
+  ...mapping('The OAuth 2 client that asks for the token.', {
+    id: text('The id of the client.'),
+    secret: text('The secret of the client.'),
+    assertion: text('A signed JWT that stands for the client.'),
+    authentication: choice(
+      'How the client says who it is.',
+      ['client_secret_post', 'client_secret_basic', 'client_secret_jwt', 'private_key_jwt', 'none'],
+      'client_secret_post',
+    ),
+  }),
+  ...when(
+    { properties: { authentication: { const: 'none' } }, required: ['authentication'] },
+    {},
+    {
+      required: ['id'],
+      ...when(
+        { properties: { authentication: { const: 'private_key_jwt' } }, required: ['authentication'] },
+        { required: ['assertion'] },
+      ),
+    },
+  ),
+}
+
+const GRANTS = [
+  'client_credentials',
+  'authorization_code',
+  'password',
+  'refresh_token',
+  'urn:ietf:params:oauth:grant-type:token-exchange',
+]
+
+const OAUTH2 = {
+  authority: either(
+    'The URI of whoever gives out tokens.',
+    { type: 'string', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://\\S+$' },
+    EXPRESSION,
+  ),
+  grant: choice('The grant by which a token is asked for.', GRANTS),
+  client: CLIENT,
+  request: mapping('How a token is asked for.', {
+    encoding: choice(
+      'The media type of the request.',
+      ['application/x-www-form-urlencoded', 'application/json'],
+      'application/x-www-form-urlencoded',
+    ),
+  }),
+  issuers: ref('strings', 'Who may have issued the token.'),
+  scopes: ref('strings', 'The scopes that are asked for.'),
+  audiences: ref('strings', 'Whom the token is for.'),
+  ...PASSWORD,
+  subject: TOKEN('The token of the party on whose behalf it is asked.'),
+  actor: TOKEN('The token of the party that acts.'),
+}
+
+const ENDPOINTS = mapping('Paths of the authority.', {
+  token: text('Where tokens are asked for.', { default: '/oauth2/token' }),
+  revocation: text('Where tokens are revoked.', { default: '/oauth2/revoke' }),
+  introspection: text('Where tokens are looked into.', { default: '/oauth2/introspect' }),
+})
+
+/** A grant by password needs both. */
+const withPassword = (one: Schema): Schema => ({
+  ...one,
+  ...when(
+    { properties: { grant: { const: 'password' } }, required: ['grant'] },
+    { required: ['username', 'password'] },
+  ),
+})
+
+/** What is made of the answer. */
+const ANSWER: Readonly<Record<string, Schema>> = {
+  output: either(
+    'What the task yields: the content, the whole response, or the bytes in base64.',
+    { enum: ['content', 'response', 'raw'], default: 'content' },
+    EXPRESSION,
+  ),
+  redirect: either('Whether a redirect (300 to 399) is an answer, not an error.', flag(false), EXPRESSION),
+}
+
+export const CALLS: Readonly<Record<string, Schema>> = {
+  policy: {
+    ...mapping('How a call says who it is: one scheme.', {
+      basic: scheme('Name and password (RFC 7617).', PASSWORD, ['username', 'password']),
+      bearer: scheme('A token (RFC 6750).', { token: text('The token.') }, ['token']),
+      digest: scheme('Name and password, by digest (RFC 7616).', PASSWORD, ['username', 'password']),
+      oauth2: withPassword(
+        scheme('A token by OAuth 2.', { ...OAUTH2, endpoints: ENDPOINTS }, ['authority', 'grant']),
+      ),
+      oidc: withPassword(scheme('A token by OpenID Connect.', OAUTH2, ['authority', 'grant'])),
+    }),
+    minProperties: 1,
+    maxProperties: 1,
+  },
+  authentication: either(
+    'How the call says who it is.',
+    ref('policy'),
+    mapping('A policy by its name.', { use: text('The name of a policy under `use.authentications`.') }, [
+      'use',
+    ]),
+  ),
+  endpoint: either(
+    'Where the request goes.',
+    URI,
+    EXPRESSION,
+    mapping(
+      'The URI with its authentication.',
+      {
+        uri: either('The URI.', URI, EXPRESSION),
+        authentication: ref('authentication'),
+      },
+      ['uri'],
+    ),
+  ),
+  http: mapping(
+    'An HTTP request.',
+    {
+      method: either(
+        'The method of the request.',
+        { enum: METHODS },
+        { type: 'string', pattern: `^(?:${METHODS.map(lettersOf).join('|')})$` },
+        EXPRESSION,
+      ),
+      endpoint: ref('endpoint'),
+      headers: pairs('Headers of the request.'),
+      query: pairs('Parameters of the query.'),
+      body: ref('filter', 'The body of the request.'),
+      ...ANSWER,
+    },
+    ['method', 'endpoint'],
+  ),
+  openapi: mapping(
+    'An operation of an OpenAPI document.',
+    {
+      document: mapping(
+        'Where the document is.',
+        { name: text('What it is called.'), endpoint: ref('endpoint') },
+        ['endpoint'],
+      ),
+      operationId: text('The id of the operation.'),
+      parameters: named('Parameters by their names.', ref('filter')),
+      authentication: ref('authentication'),
+      ...ANSWER,
+    },
+    ['document', 'operationId'],
+  ),
+  functionArguments: named('Arguments by their names.', ref('filter')),
+}
+
+/** A `call` of one kind for HTTP, one for each function of the catalogue, and one for functions under `use`. */
+export function callTasks(
+  catalogue: Catalogue,
+): readonly { keys: Record<string, Schema>; required: readonly string[] }[] {
+  const names = Object.keys(catalogue)
+  const functions = names.map((name) => callOf(name, catalogue))
+  const own = {
+    description:
+      'A function under `use.functions`, or of the catalogue by its full name: name:version@catalog.',
+    type: 'string',
+    not: { enum: ['http', 'openapi', ...LATER, ...names] },
+  }
+  return [
+    {
+      keys: { call: { const: 'http', description: 'Sends an HTTP request.' }, with: ref('http') },
+      required: ['call', 'with'],
+    },
+    {
+      keys: {
+        call: { const: 'openapi', description: 'Calls an operation of an OpenAPI document.' },
+        with: ref('openapi'),
+      },
+      required: ['call', 'with'],
+    },
+    ...functions,
+    { keys: { call: own, with: ref('functionArguments') }, required: ['call'] },
+  ]
+}
+
+function callOf(name: string, catalogue: Catalogue) {
+  const { description = '', required = [], optional = [] } = catalogue[name] ?? {}
+  const properties = Object.fromEntries([...required, ...optional].map((key) => [key, ref('filter')]))
+  const keys = {
+    call: { const: name, description: `${description}.` },
+    with: mapping('Arguments by their names.', properties, required),
+  }
+  return { keys, required: required.length > 0 ? ['call', 'with'] : ['call'] }
+}

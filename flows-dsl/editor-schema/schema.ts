@@ -1,0 +1,141 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
+/** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
+
+import type { Catalogue } from '../checker.ts'
+import { CALLS } from './calls.ts'
+import { ERRORS } from './errors.ts'
+import { EVENTS } from './events.ts'
+import { jsonSchema } from './json-schema.ts'
+import { taskSchemas } from './tasks.ts'
+import { VALUES } from './values.ts'
+import { either, list, mapping, named, namedList, ref, type Schema, text, word } from './words.ts'
+
+const NAME = { pattern: '^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$' }
+const VERSION =
+  '^(?:0|[1-9]\\d*)(?:\\.(?:0|[1-9]\\d*)){2}(?:-[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?(?:\\+[0-9A-Za-z.-]+)?$'
+
+const DOCUMENT = mapping(
+  'What the flow is called.',
+  {
+    dsl: { ...word('The version of the language.', ['1.0.3', '1.0.2', '1.0.1', '1.0.0']), default: '1.0.3' },
+    namespace: text('What the name belongs to.', NAME),
+    name: text('The name of the flow.', NAME),
+    version: text('The version of the flow, as the author counts (semantic versioning).', {
+      pattern: VERSION,
+    }),
+    title: text('The title of the flow, for people.'),
+    summary: text('What the flow does, in Markdown.'),
+    tags: { description: 'Names and values by which flows are found.', type: 'object' },
+    metadata: { description: 'Whatever the author likes.', type: 'object' },
+  },
+  ['dsl', 'namespace', 'name', 'version'],
+)
+
+const EXTENSION = {
+  ...mapping(
+    'Tasks around other tasks.',
+    {
+      extend: word('The kind of task that is extended.', [
+        'all',
+        'composite',
+        'approve',
+        'call',
+        'do',
+        'emit',
+        'for',
+        'fork',
+        'listen',
+        'raise',
+        'run',
+        'set',
+        'switch',
+        'try',
+        'wait',
+      ]),
+      when: ref('condition', 'Only where this holds.'),
+      before: ref('tasks', 'Tasks that are run before the task.'),
+      after: ref('tasks', 'Tasks that are run after the task.'),
+    },
+    ['extend'],
+  ),
+  anyOf: [{ required: ['before'] }, { required: ['after'] }],
+}
+
+const CATALOG = mapping(
+  'Where a catalog of functions is.',
+  {
+    endpoint: either(
+      'Its URI.',
+      { type: 'string' },
+      mapping(
+        'The URI with its authentication.',
+        { uri: { type: 'string' }, authentication: { type: 'object' } },
+        ['uri'],
+      ),
+    ),
+  },
+  ['endpoint'],
+)
+
+const USE = mapping('What is declared once and named in many places.', {
+  authentications: named('How calls say who they are, by name.', ref('policy')),
+  catalogs: named('Catalogs of functions, by name.', CATALOG, { not: { const: 'default' } }),
+  errors: named('Errors, by name.', ref('error')),
+  extensions: list('Tasks around other tasks.', namedList('', EXTENSION)['items'] as Schema),
+  functions: named('Tasks that can be called, by name.', ref('task')),
+  retries: named('Retries, by name.', ref('retryPolicy')),
+  secrets: list(
+    'Names of secrets that the flow reads.',
+    text('A name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
+  ),
+  timeouts: named('Timeouts, by name.', mapping('A timeout.', { after: ref('limit') }, ['after'])),
+})
+
+const CRON = text('Minute, hour, day of the month, month, day of the week.', {
+  examples: ['0 9 * * MON-FRI'],
+})
+
+const SCHEDULE = {
+  ...mapping('When the flow runs by itself.', {
+    every: ref('duration', 'Again and again, after this time.'),
+    cron: either('By the calendar.', CRON, list('Several of them.', CRON, { minItems: 1 })),
+    after: ref('duration', 'Again, so long after it has ended.'),
+    on: ref('events', 'When events come; they are its input.'),
+    read: ref('read'),
+  }),
+  anyOf: ['every', 'cron', 'after', 'on'].map((key) => ({ required: [key] })),
+  dependentRequired: { read: ['on'] },
+}
+
+const EVALUATE = mapping('How expressions are told from texts.', {
+  language: word('The language of expressions.', ['jq'], true),
+  mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose'], true),
+})
+
+/**
+ * The language as JSON Schema 2020-12, for editors. It accepts what the compiler accepts, but for what no schema can
+ * say: names that must be there, expressions that must parse, numbers that must go together.
+ * @param catalogue functions that `call` knows, with their arguments
+ */
+export function editorSchema(catalogue: Catalogue): Schema {
+  const properties = {
+    document: DOCUMENT,
+    input: ref('input'),
+    use: USE,
+    do: ref('tasks', 'The tasks of the flow.'),
+    timeout: ref('timeout'),
+    output: ref('output'),
+    schedule: SCHEDULE,
+    evaluate: EVALUATE,
+    onFault: word(
+      'What becomes of a flow that faults: it fails, or waits for somebody to decide.',
+      ['fail', 'hold'],
+      true,
+    ),
+  }
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    ...mapping('A flow in the DSL of the Open Workflow Specification 1.0.', properties, ['document', 'do']),
+    $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
+  }
+}

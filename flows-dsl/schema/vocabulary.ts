@@ -1,0 +1,97 @@
+/** Knows the words of JSON Schema 2020-12 that are there, and what stands below each. */
+
+/** What the value of a keyword must be. */
+export type Shape =
+  | 'schema'
+  | 'schemas'
+  | 'schemaMap'
+  | 'patternMap'
+  | 'count'
+  | 'number'
+  | 'positive'
+  | 'boolean'
+  | 'text'
+  | 'texts'
+  | 'textsMap'
+  | 'types'
+  | 'values'
+  | 'pattern'
+  | 'dialect'
+  | 'reference'
+  | 'any'
+
+export const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object']
+
+/** Keyword → what its value must be. There are no others. */
+export const KEYWORDS: Readonly<Record<string, Shape>> = {
+  $schema: 'dialect',
+  $defs: 'schemaMap',
+  $ref: 'reference',
+  $comment: 'text',
+  title: 'text',
+  description: 'text',
+  default: 'any',
+  examples: 'values',
+  deprecated: 'boolean',
+  readOnly: 'boolean',
+  writeOnly: 'boolean',
+  format: 'text',
+  contentEncoding: 'text',
+  contentMediaType: 'text',
+  type: 'types',
+  enum: 'values',
+  const: 'any',
+  minimum: 'number',
+  maximum: 'number',
+  exclusiveMinimum: 'number',
+  exclusiveMaximum: 'number',
+  multipleOf: 'positive',
+  minLength: 'count',
+  maxLength: 'count',
+  pattern: 'pattern',
+  items: 'schema',
+  prefixItems: 'schemas',
+  contains: 'schema',
+  minContains: 'count',
+  maxContains: 'count',
+  minItems: 'count',
+  maxItems: 'count',
+  uniqueItems: 'boolean',
+  properties: 'schemaMap',
+  patternProperties: 'patternMap',
+  additionalProperties: 'schema',
+  propertyNames: 'schema',
+  required: 'texts',
+  minProperties: 'count',
+  maxProperties: 'count',
+  dependentRequired: 'textsMap',
+  dependentSchemas: 'schemaMap',
+  allOf: 'schemas',
+  anyOf: 'schemas',
+  oneOf: 'schemas',
+  not: 'schema',
+  if: 'schema',
+  // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
+  then: 'schema',
+  else: 'schema',
+}
+
+/** Words of JSON Schema that are known and not supported. */
+export const LATER_KEYWORDS = [
+  '$id',
+  '$anchor',
+  '$dynamicRef',
+  '$dynamicAnchor',
+  '$vocabulary',
+  'contentSchema',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+]
+
+/** The only place that a `$ref` may lead to: a name under `$defs` at the top. */
+const REFERENCE = /^#\/\$defs\/([^/]+)$/
+
+/** The name that a `$ref` leads to, without the escapes of a JSON pointer in a fragment. */
+export function referenceName(reference: string): string | undefined {
+  return REFERENCE.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~')
+}

@@ -1,0 +1,75 @@
+/** `tenon flow init`: a flow to begin with, its cases, and the line by which editors find the schema. */
+
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { callerPath, readSettings } from '../settings.ts'
+import { verb } from '../verb.ts'
+
+const FLOW = `document:
+  dsl: '1.0.3'
+  namespace: examples
+  name: greet
+  version: '1.0.0'
+  title: Greet
+do:
+  - known:
+      switch:
+        - named: { when: .name != null, then: greet }
+        - nameless: { then: shrug }
+  - shrug:
+      set: { message: Hello whoever you are! }
+      then: end
+  - greet:
+      set: { message: '\${ "Hello, \\(.name)!" }' }
+      then: keep
+  - keep:
+      call: collection.create
+      with:
+        name: greetings
+        document: { message: '\${ .message }' }
+      output: { as: '\${ { message: $input.message, id: .id } }' }
+`
+
+const CASES = `# Run them with: tenon flow test greet.yaml
+- name: whoever has a name is greeted, and the greeting is kept
+  input: { name: Ada }
+  mocks:
+    keep: { output: { id: doc_1 } }
+  expect:
+    status: completed
+    output: { message: 'Hello, Ada!', id: doc_1 }
+    steps: [known, greet, keep]
+    calls:
+      - function: collection.create
+        arguments: { name: greetings, document: { message: 'Hello, Ada!' } }
+- name: whoever has none is told so
+  input: {}
+  expect:
+    output: { message: Hello whoever you are! }
+    steps: [known, shrug]
+`
+
+/** Writes the files, never over one that is there. @returns the exit code */
+async function init(folder = '.'): Promise<number> {
+  const url = (await readSettings())['TENON_URL'] ?? 'http://127.0.0.1:8787'
+  const schema = `# yaml-language-server: $schema=${url}/v1/flows/schema.json\n`
+  const files = [
+    ['greet.yaml', `${schema}${FLOW}`],
+    ['greet.cases.yaml', CASES],
+  ] as const
+  await mkdir(callerPath(folder), { recursive: true })
+  for (const [name, text] of files) {
+    const file = join(folder, name)
+    await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
+    })
+    process.stdout.write(`${file}\n`)
+  }
+  process.stderr.write(`Check it: tenon flow validate --offline ${join(folder, 'greet.yaml')}\n`)
+  return 0
+}
+
+export function initVerb(flows: Command): void {
+  flows.command('init [folder]').description('write a flow to begin with, and its cases').action(verb(init))
+}

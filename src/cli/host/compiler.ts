@@ -1,0 +1,20 @@
+/** Compiles flows in this process, as the API would: against the same catalogue and with the same limits. */
+
+import { graphOf } from '../../../flows-dsl/graph/drawing.ts'
+import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
+import { compileFlow } from '../../resources/flows/definitions.ts'
+import type { Compiler } from '../flows/compiler.ts'
+
+export { compileFlow } from '../../resources/flows/definitions.ts'
+
+export const localCompiler: Compiler = {
+  async validate(source) {
+    return compileFlow(source).faults
+  },
+  async graph(source) {
+    const { ir, definition, faults } = compileFlow(source)
+    if (ir === undefined) return faults
+    const graph = graphOf(ir, definition)
+    return { mermaid: mermaidOf(graph), ...graph }
+  },
+}

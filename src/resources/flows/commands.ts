@@ -1,0 +1,181 @@
+/** Commands to an execution that goes on. Each finds it in the caller's own workspace before anything is asked of it. */
+
+import Type from 'typebox'
+import { checkJson } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { RunAnswer, RunDecision, RunRelease } from '../../core/work.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { Input, inWorkspace, Ref } from '../kinds.ts'
+import { FLOWS, Ws } from './definitions.ts'
+import { Execution, readExecution } from './executions.ts'
+
+const Target = { ws: Ws, id: Ref('execution') }
+const Step = Type.Optional(
+  Type.String({
+    maxLength: 2_000,
+    description:
+      'The step: a task by its name, or one entry by `pointer#iteration`. May be left out where one waits.',
+  }),
+)
+
+interface Open {
+  readonly workflow_id: string
+  readonly ended_at: string | null
+}
+
+/** @throws Problem `not_found`, or `state_conflict` where it has ended */
+async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
+  const row = await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`)
+  if (row === undefined) throw notFound('execution')
+  if (row.ended_at !== null) throw ended()
+  return row
+}
+
+function ended(): Problem {
+  return new Problem('state_conflict', { detail: 'The execution has ended.' })
+}
+
+export const signalExecution = inWorkspace({
+  name: 'execution.signal',
+  summary: 'Send a CloudEvent to an execution that listens, or will',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({
+    ...Target,
+    event: Type.Object(
+      {
+        type: Type.String({ minLength: 1, maxLength: 200 }),
+        source: Type.Optional(Type.String({ minLength: 1, maxLength: 2_000 })),
+        id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      },
+      { description: 'CloudEvents 1.0. One that comes twice, by `source` and `id`, is heard once.' },
+    ),
+  }),
+  output: Type.Object({ id: Type.String({ description: 'Of the event.' }) }),
+  http: { method: 'POST', path: `${FLOWS}/executions/{id}/signal`, body: '*', status: () => 202 },
+  run: async (scope, { id, event }) => {
+    checkJson('event', event, LIMITS.runInputBytesMax)
+    const { workflow_id } = await findOpen(scope, id)
+    const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
+    await scope.runs.signal(workflow_id, { name: 'event', value: named })
+    return { id: named.id }
+  },
+})
+
+export const approveExecution = inWorkspace({
+  name: 'execution.approve',
+  summary: 'Decide an approval that an execution waits for',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({
+    ...Target,
+    step: Step,
+    approved: Type.Boolean(),
+    comment: Type.Optional(Type.String({ maxLength: 2_000 })),
+    form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
+  }),
+  output: Execution,
+  http: { method: 'POST', path: `${FLOWS}/executions/{id}/approve`, body: '*' },
+  run: async (scope, { id, step, ws: _ws, ...decision }) => {
+    checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
+    const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
+    return command(scope, id, 'approve', step, (entry) => ({
+      name: 'decide',
+      value: { step: entry, decision: value } satisfies RunDecision,
+    }))
+  },
+})
+
+const release = (name: string, summary: string, path: string) => ({
+  name,
+  summary,
+  roles: ADMINS,
+  stability: 'preview' as const,
+  output: Execution,
+  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${path}`, body: '*' as const },
+})
+
+export const retryStep = inWorkspace({
+  ...release('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
+  input: Input({ ...Target, step: Step }),
+  run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
+})
+
+export const skipStep = inWorkspace({
+  ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
+  input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
+  run: (scope, { id, step, output = null }) => {
+    checkJson('output', output, LIMITS.runInputBytesMax)
+    return releaseStep(scope, id, step, { skip: output as never })
+  },
+})
+
+export const cancelExecution = inWorkspace({
+  name: 'execution.cancel',
+  summary: 'Cancel an execution; what it has completed and can undo is undone first',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input(Target),
+  output: Execution,
+  http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
+  run: async (scope, { id }) => {
+    const { workflow_id } = await findOpen(scope, id)
+    await scope.runs.cancel(workflow_id)
+    return readExecution(scope, id)
+  },
+})
+
+function releaseStep(
+  scope: WorkspaceScope,
+  id: string,
+  step: string | undefined,
+  what: RunRelease['release'],
+): Promise<Execution> {
+  return command(scope, id, undefined, step, (entry) => ({
+    name: 'release',
+    value: { step: entry, release: what } satisfies RunRelease,
+  }))
+}
+
+/**
+ * Tells the run, which answers whether it takes it.
+ * @param kind of the task that is meant, where it can only be of one
+ * @throws Problem `state_conflict` with the reason where the run refuses
+ */
+async function command(
+  scope: WorkspaceScope,
+  id: string,
+  kind: string | undefined,
+  step: string | undefined,
+  update: (entry: string) => { name: string; value: unknown },
+): Promise<Execution> {
+  const { workflow_id } = await findOpen(scope, id)
+  const entry = await entryOf(scope, id, kind, step)
+  const answer = (await scope.runs.update(workflow_id, update(entry))) as RunAnswer | undefined
+  if (answer === undefined) throw ended()
+  if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
+  return readExecution(scope, id)
+}
+
+/** The entry that is meant: given as such, or the one open step of that name, or the only one that can be. */
+async function entryOf(
+  scope: WorkspaceScope,
+  id: string,
+  kind: string | undefined,
+  step: string | undefined,
+): Promise<string> {
+  if (step?.includes('#')) return step
+  const rows = await scope.rows<{ pointer: string; iteration: number }>(sql`
+    select pointer, iteration from execution_steps
+    where execution_id = ${id} and status = 'running' and (${step ?? null}::text is null or name = ${step ?? null})
+      and (${kind ?? null}::text is not null and kind = ${kind ?? null} or ${kind ?? null}::text is null and error is not null)
+    order by seq limit 2`)
+  const [only, another] = rows
+  if (only === undefined)
+    throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })
+  if (another === undefined) return `${only.pointer}#${only.iteration}`
+  throw new Problem('state_conflict', { detail: 'Several steps wait: name one by `pointer#iteration`.' })
+}

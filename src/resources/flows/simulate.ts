@@ -1,0 +1,110 @@
+/** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
+
+import Type from 'typebox'
+import type { FlowIR } from '../../../flows-dsl/ir.ts'
+import { SimulatedRun } from '../../../flows-dsl/simulator/simulate.ts'
+import {
+  type Simulated,
+  type Simulation,
+  SimulationInvalid,
+} from '../../../flows-dsl/simulator/simulation.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { Input, inWorkspace } from '../kinds.ts'
+import { compileFlow, FLOWS, flowInvalid, Ws } from './definitions.ts'
+
+const After = Type.Optional(
+  Type.Unknown({ description: 'A duration from the start: PT5S, or {seconds: 5}.' }),
+)
+const Any = Type.Record(Type.String(), Type.Unknown())
+
+const Entry = Type.Object({
+  at: Type.String({ description: 'In virtual time.' }),
+  pointer: Type.String(),
+  iteration: Type.Integer(),
+  name: Type.String(),
+  kind: Type.String(),
+  phase: Type.String(),
+  took: Type.Optional(Type.String({ description: 'The way it took, such as the name of a case.' })),
+  output: Type.Optional(Type.Unknown()),
+  error: Type.Optional(Type.Unknown()),
+  asks: Type.Optional(Type.Unknown({ description: 'What it asks of the outside.' })),
+  cut: Type.Optional(Type.Boolean({ description: 'A value is left out: the trace would be too large.' })),
+})
+
+const count = (what: 'entered' | 'taken') =>
+  Type.Object({ [what]: Type.Integer(), total: Type.Integer(), missed: Type.Array(Type.String()) })
+
+const SimulatedFlow = Type.Object({
+  status: Type.Union(
+    ['completed', 'faulted', 'cancelled', 'waiting', 'suspended'].map((status) => Type.Literal(status)),
+  ),
+  output: Type.Optional(Type.Unknown()),
+  error: Type.Optional(Type.Unknown()),
+  compensation: Type.Optional(Type.Unknown({ description: 'What was undone, and what could not be.' })),
+  wanted: Type.Optional(
+    Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {
+      description: 'What the run waits for and was not given.',
+    }),
+  ),
+  held: Type.Optional(Any),
+  trace: Type.Array(Entry),
+  coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
+  duration_ms: Type.Number({ description: 'In virtual time.' }),
+  history_events: Type.Integer({ description: 'Events that such a run writes into its history, about.' }),
+})
+
+export const simulateFlow = inWorkspace({
+  name: 'flow.simulate',
+  summary: 'Run a flow on given answers and virtual time; nothing is called',
+  roles: ADMINS,
+  stability: 'preview',
+  reads: true,
+  input: Input({
+    ws: Ws,
+    source: Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' }),
+    input: Type.Optional(Type.Unknown()),
+    mocks: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'Answers, by task (name or pointer) or by function: {output, after?} or {error: {type}, after?}; of a list, one each time.',
+      }),
+    ),
+    events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
+    decisions: Type.Optional(
+      Type.Array(Type.Object({ task: Type.String(), decision: Any, after: After }), { maxItems: 1_000 }),
+    ),
+    options: Type.Optional(
+      Type.Object(
+        {
+          start: Type.Optional(Type.String({ description: 'When it begins, RFC 3339.' })),
+          random: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 1 })),
+          started_by: Type.Optional(Type.String()),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  }),
+  output: SimulatedFlow,
+  http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
+  run: async (_scope, { source, ws: _ws, ...simulation }) => {
+    const { ir, faults } = compileFlow(source)
+    if (ir === undefined) throw flowInvalid(faults)
+    return (await simulated(ir, simulation as Simulation)) as never
+  },
+})
+
+/** Others have the thread between two turns. @throws Problem */
+async function simulated(ir: FlowIR, simulation: Simulation): Promise<Simulated> {
+  try {
+    const run = new SimulatedRun(ir, simulation)
+    while (run.proceed()) await new Promise(setImmediate)
+    return run.simulated()
+  } catch (error) {
+    if (!(error instanceof SimulationInvalid)) throw error
+    const { message: detail, pointer } = error
+    const [, name = ''] = pointer.split('/')
+    throw new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
+  }
+}

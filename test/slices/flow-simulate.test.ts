@@ -1,0 +1,72 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Simulations over HTTP: nothing is called, what is wrong has its place, and nobody waits for somebody's simulation. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Room } from '../support/tenants.ts'
+
+const SOURCE = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - keep: { call: collection.create, with: { name: pets, document: { name: '\${ .name }' } } }
+  - rest: { wait: P30D }
+  - tell: { set: { id: '\${ .id }' } }`
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const simulate = (body: object) => call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+
+test('a month passes at once, and no document is made', async () => {
+  const mocks = { keep: { output: { id: 'd1' } } }
+  const { status, body } = await simulate({ source: SOURCE, input: { name: 'Rex' }, mocks })
+  expect(status).toBe(200)
+  expect(body).toMatchObject({
+    status: 'completed',
+    output: { id: 'd1' },
+    duration_ms: 30 * 86_400_000,
+    coverage: { tasks: { entered: 3, total: 3, missed: [] }, ways: { taken: 0, total: 0, missed: [] } },
+  })
+  expect(body.trace[0]).toMatchObject({
+    pointer: '/do/0/keep',
+    phase: 'started',
+    asks: { function: 'collection.create', arguments: { name: 'pets', document: { name: 'Rex' } } },
+  })
+  const { body: pets } = await call('GET', '/v1/collections/pets/documents', { as: room.service })
+  expect(pets.data).toEqual([])
+})
+
+test('what is not answered is asked for', async () => {
+  const { status, body } = await simulate({ source: SOURCE })
+  expect({ status, state: body.status }).toEqual({ status: 200, state: 'waiting' })
+  expect(body.wanted).toEqual([expect.objectContaining({ step: '/do/0/keep#0' })])
+})
+
+test('a definition with faults and a simulation with faults are told apart', async () => {
+  expect(await simulate({ source: 'do: [' })).toMatchObject({ status: 422, body: { code: 'flow_invalid' } })
+  expect(await simulate({ source: SOURCE, mocks: { keep: { outptu: 1 } } })).toMatchObject({
+    status: 400,
+    body: { code: 'validation_failed', errors: [{ name: 'mocks', pointer: '/mocks/keep' }] },
+  })
+})
+
+test('a costly simulation ends, and others are answered meanwhile', async () => {
+  const costly = `\${ [${Array.from({ length: 600 }, () => '.').join(', ')}] | . == . }`
+  const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - a: { set: { x: '${costly}' } }
+  - b: { wait: PT1S, then: a }`
+  const running = simulate({ source })
+  const waited: number[] = []
+  let isOver = false
+  void running.finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    const before = performance.now()
+    expect((await call('GET', '/healthz')).status).toBe(200)
+    waited.push(performance.now() - before)
+  }
+  expect(await running).toMatchObject({ status: 400, body: { detail: expect.stringMatching(/too long/) } })
+  expect(waited.length).toBeGreaterThan(5)
+})

@@ -1,0 +1,148 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** When a flow runs by itself, how it tells expressions from texts, and what its schemas may say. */
+
+import { expect, test } from 'vitest'
+import { compile } from '../../../flows-dsl/compile.ts'
+import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
+const DO = '\ndo: [{ a: { set: {} } }]'
+
+/** Compiles a source in which `¦` stands where its one fault is to be; answers `code hint`, or `none`. */
+function faultAt(marked: string): string {
+  const offset = marked.indexOf('¦')
+  const { faults } = compile(HEAD + marked.replace('¦', ''), { catalogue: CATALOGUE })
+  const [fault, second] = faults
+  if (fault === undefined) return 'none'
+  const before = HEAD + marked.slice(0, offset)
+  const line = before.split('\n').length
+  const column = before.length - before.lastIndexOf('\n')
+  expect([fault.line, fault.column, second]).toEqual([line, column, undefined])
+  return fault.code
+}
+
+test('a schedule is compiled: an interval, cron expressions, a pause, events', () => {
+  const { schedule } = compiled(`${HEAD}schedule:
+  every: { minutes: 5 }
+  cron: [ '0  9 * * mon-fri', '*/15 0-6/2 1,15 JAN-MAR 7' ]
+  after: PT0S
+  on: { any: [{ with: { type: com.example.placed } }, { with: { data: '\${ .total > 3 }' } }] }
+  read: envelope${DO}`)
+  expect(schedule).toMatchObject({
+    everyMs: 300_000,
+    cron: ['0 9 * * MON-FRI', '*/15 0-6/2 1,15 JAN-MAR 7'],
+    afterMs: 0,
+    on: { mode: 'any', filters: [{ with: [['type', { literal: 'com.example.placed' }]] }, {}] },
+    read: 'envelope',
+  })
+  expect(compiled(`${HEAD}schedule: { cron: 0 0 29 2 * }${DO}`).schedule).toEqual({ cron: ['0 0 29 2 *'] })
+})
+
+test.each([
+  ['schedule: ¦{}', 'missing_key'],
+  ['schedule: ¦soon', 'wrong_type'],
+  ['schedule: { ¦evry: PT1S, after: PT1S }', 'unknown_key'],
+  ['schedule: { every: ¦PT0S }', 'duration_invalid'],
+  ['schedule: { cron: ¦[] }', 'wrong_type'],
+  ['schedule: { cron: ¦0 0 * * }', 'cron_invalid'],
+  ['schedule: { cron: ¦0 0 0 * * * }', 'cron_invalid'],
+  ['schedule: { cron: ¦60 0 * * * }', 'cron_invalid'],
+  ['schedule: { cron: 0 ¦24 * * * }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 ¦0 * * }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 * ¦13 * }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 * ¦JANU * }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 * * ¦8 }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 * * ¦FRI-MON }', 'cron_invalid'],
+  ['schedule: { cron: "¦*/0 0 * * *" }', 'cron_invalid'],
+  ['schedule: { cron: "¦1,,2 0 * * *" }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 ¦30 FEB * }', 'cron_invalid'],
+  ['schedule: { cron: 0 0 30 FEB MON }', 'none'],
+  ['schedule: { cron: ¦"@daily" }', 'cron_invalid'],
+  ['schedule: { on: ¦{} }', 'missing_key'],
+  ['schedule: { on: { one: { with: ¦{} } } }', 'value_invalid'],
+  ['schedule: { on: { any: [], ¦until: "true" } }', 'unsupported_feature'],
+  ['schedule: { on: { one: { with: { data: "${ ¦$context.a == .a }" } } } }', 'expression_invalid'],
+  ['schedule: { on: { one: { with: { data: "${ .a > 3 }" } } } }', 'none'],
+  ['schedule: { every: PT1S, read: ¦data }', 'value_invalid'],
+  ['schedule: { on: { any: [] }, read: ¦body }', 'value_invalid'],
+  ['evaluate: { language: ¦cel }', 'unsupported_feature'],
+  ['evaluate: { mode: ¦lose }', 'value_invalid'],
+  ['evaluate: { ¦modus: loose }', 'unknown_key'],
+  ['evaluate: { language: jq, mode: strict }', 'none'],
+  ['timeout: ¦soon', 'unknown_reference'],
+  ['timeout: { after: ¦soon }', 'duration_invalid'],
+  ['input: { schema: { ¦resource: { endpoint: "https://x.test" } } }', 'unsupported_feature'],
+  ['input: { schema: { format: ¦avro, document: {} } }', 'value_invalid'],
+  ['input: { schema: { format: "json:2020-12", document: { type: object } } }', 'none'],
+  ['output: { schema: { document: { ¦typ: object } } }', 'unknown_key'],
+])('%s', (source, code) => {
+  expect(faultAt(source + DO)).toBe(code)
+})
+
+test('in the loose mode texts are expressions, and stand for themselves where they fail', async () => {
+  const source = (mode: string) => `${HEAD}evaluate: { mode: ${mode} }
+do:
+  - a:
+      set:
+        sum: .x + 1
+        text: Hello, world
+        failed: .x.y.z
+        quoted: '\${ .x }'
+        name: com.example.order
+        bomb: '[range(1e12)]'`
+  const strict = await trace(source('strict'), { input: { x: 2 } })
+  expect(strict.result).toMatchObject({ output: { sum: '.x + 1', quoted: 2, failed: '.x.y.z' } })
+  const loose = await trace(source('loose').replace(/ +bomb.*/, ''), { input: { x: 2 } })
+  expect(loose.result).toEqual({
+    status: 'completed',
+    output: { sum: 3, text: 'Hello, world', failed: '.x.y.z', quoted: 2, name: 'com.example.order' },
+  })
+  const bombed = await trace(source('loose'), { input: { x: 2 } })
+  expect(bombed.result).toMatchObject({ error: { title: 'Expression error' } })
+})
+
+test('schemas of a task stand beside what shapes its data', () => {
+  const [task] = compiled(`${HEAD}do:
+  - a:
+      set: {}
+      input: { schema: { format: json, document: { type: object } }, from: .x }
+      output: { schema: { document: true } }
+      export: { schema: { document: { type: array } }, as: '[.]' }
+      metadata: { owner: me, note: '\${ .not a thing' }`).do
+  expect(task).toMatchObject({
+    input: { schema: { type: 'object' }, from: { expression: { op: 'index' } } },
+    output: { schema: true },
+    export: { schema: { type: 'array' }, as: { expression: {} } },
+    metadata: { owner: 'me', note: '${ .not a thing' },
+  })
+  expect(faultAt('do: [{ a: { set: {}, export: ¦{ schema: { document: true } } } }]')).toBe('missing_key')
+})
+
+const schema = (document: string) => `input: { schema: { document: ${document} } }${DO}`
+
+test.each([
+  ['¦5', 'wrong_type'],
+  ['{ ¦propertys: {} }', 'unknown_key'],
+  ['{ ¦unevaluatedProperties: false }', 'unsupported_feature'],
+  ['{ type: ¦text }', 'value_invalid'],
+  ['{ type: [string, ¦nul] }', 'value_invalid'],
+  ['{ properties: { a: { minLength: ¦-1 } } }', 'value_invalid'],
+  ['{ properties: { a: { minLength: ¦"1" } } }', 'wrong_type'],
+  ['{ multipleOf: ¦0 }', 'value_invalid'],
+  ['{ minimum: ¦"0" }', 'wrong_type'],
+  ['{ enum: ¦[] }', 'wrong_type'],
+  ['{ required: [¦1] }', 'wrong_type'],
+  ['{ uniqueItems: ¦1 }', 'wrong_type'],
+  ['{ anyOf: ¦{} }', 'wrong_type'],
+  ['{ items: { not: { ¦foo: 1 } } }', 'unknown_key'],
+  ['{ $schema: ¦"http://json-schema.org/draft-07/schema#" }', 'value_invalid'],
+  ['{ $ref: ¦"https://x.test/schema" }', 'value_invalid'],
+  ['{ $ref: ¦"#/$defs/b", $defs: { a: true } }', 'unknown_reference'],
+  ['{ $ref: "#/$defs/a", $defs: { ¦a: { items: { $ref: "#/$defs/a" } } } }', 'circular_reference'],
+  ['{ pattern: ¦"(a+)+$" }', 'pattern_refused'],
+  ['{ pattern: ¦"[" }', 'pattern_refused'],
+  ['{ patternProperties: { ¦"a|b": {} } }', 'pattern_refused'],
+  ['{ pattern: "^[a-z]{2}-[0-9]+$" }', 'none'],
+])('a schema such as %s', (document, code) => {
+  expect(faultAt(schema(document))).toBe(code)
+})

@@ -1,0 +1,267 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Runs that wait for the outside, told step by step: refusals change nothing, each wait is by itself, all is bounded. */
+
+import { expect, test } from 'vitest'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
+import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
+import { compiled, INFO, START_MS } from '../../flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
+
+function begun(tasks: string, input: Json = {}, steps: StepEvent[] = []): Machine {
+  const ir = compiled(HEAD + tasks)
+  const record = (event: StepEvent) => void steps.push(event)
+  const surroundings = { nowMs: () => START_MS, random: () => 0.5, record }
+  const machine = new Machine(ir, newState(ir, input, { ...INFO, started_by: 'starter' }), surroundings)
+  machine.begin()
+  return machine
+}
+
+const event = (id: number, more: JsonObject = {}): JsonObject => ({
+  source: '/s',
+  id: String(id),
+  type: 't',
+  ...more,
+})
+
+const ONE = '  - ask: { approve: { approvers: [ada, bob, starter], quorum: 2 } }'
+
+test.each([
+  ['another step', '/do/0/ask#1', { by: 'ada', approved: true }, /Nothing waits/],
+  ['a step that is not there', '/do/7/x#0', { by: 'ada', approved: true }, /Nothing waits/],
+  ['a stranger', '/do/0/ask#0', { by: 'eve', approved: true }, /`eve` is none of those/],
+  ['who has started the run', '/do/0/ask#0', { by: 'starter', approved: true }, /`starter` is none of those/],
+  ['a name in other letters', '/do/0/ask#0', { by: 'Ada', approved: true }, /none of those/],
+  ['who has decided', '/do/0/ask#0', { by: 'bob', approved: false }, /decided already/],
+  ['nobody', '/do/0/ask#0', { approved: true }, /needs `by`/],
+  ['no decision', '/do/0/ask#0', { by: 'ada', approved: 'yes' }, /needs `approved`/],
+  ['a comment that is no text', '/do/0/ask#0', { by: 'ada', approved: true, comment: {} }, /`comment`/],
+])('refused, and nothing has changed: %s', (_name, step, decision, reason) => {
+  const machine = begun(ONE)
+  expect(machine.decide('/do/0/ask#0', { by: 'bob', approved: true })).toEqual({ commands: [] })
+  const before = JSON.stringify(machine.state)
+  const { commands, refused } = machine.decide(step, decision as JsonObject)
+  expect(refused).toMatch(reason)
+  expect(commands).toEqual([])
+  expect(JSON.stringify(machine.state)).toBe(before)
+  machine.decide('/do/0/ask#0', { by: 'ada', approved: true })
+  expect(machine.result).toMatchObject({ status: 'completed', output: { approved: true } })
+  expect(machine.decide('/do/0/ask#0', { by: 'ada', approved: true }).refused).toMatch(/Nothing waits/)
+})
+
+test("each approval of a loop waits under its own id: a decision for item 37 is no other item's", () => {
+  const machine = begun(
+    `  - each:
+      for: { in: .items }
+      do: [{ ask: { approve: { approvers: [ada] }, output: { as: '\${ { n: (.n // 0) } }' } } }]`,
+    { items: Array.from({ length: 40 }, (_, n) => n) },
+  )
+  const decide = (n: number) =>
+    machine.decide(`/do/0/each/do/0/ask#${n}`, { by: 'ada', approved: true }).refused
+  for (let n = 0; n < 37; n++) {
+    expect(decide(37)).toMatch(/Nothing waits/)
+    expect(decide(n)).toBeUndefined()
+  }
+  expect(decide(36)).toMatch(/Nothing waits/)
+  expect(decide(37)).toBeUndefined()
+  expect(decide(38)).toBeUndefined()
+  expect(machine.result).toBeUndefined()
+  expect(decide(39)).toBeUndefined()
+  expect(machine.result).toMatchObject({ status: 'completed' })
+})
+
+test('approvals of iterations at the same time are decided in any order, and stand in that of the items', () => {
+  const machine = begun(
+    `  - each:
+      for: { in: .items, concurrency: 50 }
+      do: [{ ask: { approve: { approvers: [ada] }, output: { as: '\${ [$item, .approved] }' } } }]`,
+    { items: Array.from({ length: 50 }, (_, n) => n) },
+  )
+  for (let n = 49; n >= 0; n--) {
+    const { refused } = machine.decide(`/do/0/each/do/0/ask#${n}`, { by: 'ada', approved: n !== 37 })
+    expect(refused).toBeUndefined()
+  }
+  const output = Array.from({ length: 50 }, (_, n) => [n, n !== 37])
+  expect(machine.result).toEqual({ status: 'completed', output })
+})
+
+test('an approval in a branch that is given up is not decided any more', () => {
+  const machine = begun(
+    `  - race:
+      fork:
+        compete: true
+        branches: [{ a: { approve: { approvers: [ada] } } }, { b: { approve: { approvers: [ada] } } }]`,
+  )
+  const { commands } = machine.decide('/do/0/race/fork/branches/1/b#0', { by: 'ada', approved: true })
+  expect(commands).toEqual([
+    { cancel: 'await', id: expect.any(Number) },
+    { cancel: 'await', id: expect.any(Number) },
+  ])
+  expect(machine.decide('/do/0/race/fork/branches/0/a#0', { by: 'ada', approved: true }).refused).toMatch(
+    /Nothing/,
+  )
+})
+
+test('a race of listens is decided by the first that has enough; the other hears nothing of it', () => {
+  const steps: StepEvent[] = []
+  const machine = begun(
+    `  - race:
+      fork:
+        compete: true
+        branches:
+          - a: { listen: { to: { one: { with: { type: t } } } } }
+          - b: { listen: { to: { one: { with: { type: t } } } } }
+  - next: { listen: { to: { one: { with: { type: t } } } } }`,
+    {},
+    steps,
+  )
+  machine.event(event(1, { data: 1 }))
+  const completed = steps.filter(({ phase }) => phase === 'completed')
+  expect(completed.map(({ step }) => step.name)).toEqual(['a', 'race'])
+  expect(machine.result).toBeUndefined()
+  machine.event(event(2, { data: 2 }))
+  expect(machine.result).toEqual({ status: 'completed', output: [2] })
+})
+
+test('events that nobody takes are kept, the last 1,000; those taken by all who may are not', () => {
+  const machine = begun(
+    '  - l: { listen: { to: { one: { with: { type: t } } } } }\n  - w: { wait: PT1S }\n  - m: { listen: { to: { any: [] } } }',
+  )
+  machine.event(event(-1))
+  expect(machine.state.events).toEqual([])
+  for (let n = 0; n < 1_500; n++) machine.event(event(n, { data: n }))
+  expect(machine.state.events).toHaveLength(1_000)
+  const [timer] = machine.pending()
+  machine.happened({ id: timer?.id ?? 0, output: null })
+  expect(machine.result).toEqual({ status: 'completed', output: [500] })
+})
+
+test('events without an id are each their own', () => {
+  const machine = begun("  - l: { listen: { to: { any: [], until: '.[1] != null' } } }")
+  machine.event({ source: '/s', type: 't', data: 1 })
+  machine.event({ source: '/s', type: 't', data: 1 })
+  expect(machine.result).toEqual({ status: 'completed', output: [1, 1] })
+})
+
+test('the events that are kept are bounded in size, and the last always stays', () => {
+  const machine = begun('  - w: { wait: PT1S }')
+  for (let n = 0; n < 10; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
+  expect(machine.state.events).toHaveLength(4)
+  machine.event(event(10, { data: 'x'.repeat(5_000_000) }))
+  expect(machine.state.events).toHaveLength(1)
+})
+
+test('what was taken in a fork is not kept longer than the fork lasts', () => {
+  const machine = begun(
+    `  - both:
+      fork:
+        branches:
+          - a: { listen: { to: { one: { with: { type: t } } } } }
+          - b: { listen: { to: { one: { with: { type: end } } } } }
+  - c: { listen: { to: { one: { with: { type: t } } } } }`,
+  )
+  machine.event(event(1))
+  expect(machine.state.events).toHaveLength(1)
+  machine.event(event(2, { type: 'end' }))
+  expect(machine.state.events).toEqual([])
+  expect(machine.result).toBeUndefined()
+})
+
+test('a listen that takes more than a value may hold faults', () => {
+  const machine = begun("  - l: { listen: { to: { any: [], until: '.[9999999] != null' } } }")
+  for (let n = 0; n < 3; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
+  expect(machine.result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/l' } })
+})
+
+test('a listen for ever keeps nothing of what it takes', () => {
+  const machine = begun('  - l: { listen: { to: { any: [], until: false } } }')
+  for (let n = 0; n < 5; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
+  expect(machine.result).toBeUndefined()
+  expect(JSON.stringify(machine.state).length).toBeLessThan(5_000)
+})
+
+test('what happens to a listen has to be no object of ours', () => {
+  const machine = begun(
+    `  - l:
+      listen: { to: { all: [{ with: { type: t }, correlate: { __proto__: { from: .constructor } } }, { with: { type: t }, correlate: { __proto__: { from: .constructor } } }] } }`,
+  )
+  machine.event(event(1))
+  machine.event(event(2, { constructor: 'a' }))
+  machine.event(event(3, { constructor: 'b' }))
+  expect(machine.result).toBeUndefined()
+  machine.event(event(4, { constructor: 'a', data: 4 }))
+  expect(machine.result).toEqual({ status: 'completed', output: [null, 4] })
+})
+
+const COSTLY = (count: number) => `  - all:
+      for: { in: .items, concurrency: 100 }
+      do: [{ l: { listen: { to: { one: { with: { type: t, data: '\${ ([range(${count})] | length) > . }' } } } } } }]`
+
+test('one costly filter does not keep the others from hearing', () => {
+  const machine = begun(COSTLY(100_000), { items: [1, 2, 3, 4, 5, 6, 7, 8] })
+  const before = machine.spent
+  machine.event(event(1, { data: 1 }))
+  // Together they take more steps than a turn has.
+  expect(machine.spent - before).toBeGreaterThan(1_000_000)
+  expect(machine.result).toMatchObject({ status: 'completed' })
+})
+
+test('an event is not missed unseen where a filter takes more steps than there are', () => {
+  const machine = begun(COSTLY(10_000_000), { items: [1] })
+  machine.event(event(0, { type: 'other', data: 1 }))
+  expect(machine.result).toBeUndefined()
+  machine.event(event(1, { data: 1 }))
+  const error = { instance: '/do/0/all/do/0/l', detail: expect.stringContaining('too many steps') }
+  expect(machine.result).toMatchObject({ status: 'faulted', error })
+})
+
+const FAN_OUT = (policy: string) => `  - all:
+      for: { in: .items, concurrency: 20${policy} }
+      do: [{ get: { call: collection.get, with: { name: x, id: '\${ $item }' } } }]`
+const ITEMS = Array.from({ length: 1_000 }, (_, n) => n)
+/** 1 % of the calls fail. */
+const ANSWERS = ITEMS.map((n) =>
+  n % 100 === 50 ? { error: { type: 'communication' }, after: 'PT1S' } : { output: n, after: 'PT1S' },
+)
+
+test('1,000 items of which 1 % fail: with `continue` all have their places', () => {
+  const { status, output, duration_ms } = simulate(compiled(HEAD + FAN_OUT(', onError: continue')), {
+    input: { items: ITEMS },
+    mocks: { get: ANSWERS },
+  })
+  const wanted = ITEMS.map((n) => (n % 100 === 50 ? { error: expect.objectContaining({ status: 500 }) } : n))
+  expect([status, output, duration_ms]).toEqual(['completed', wanted, 50_000])
+})
+
+test('1,000 items of which 1 % fail: with `fail` the first ends it', () => {
+  const { status, error, trace } = simulate(compiled(HEAD + FAN_OUT(', onError: fail')), {
+    input: { items: ITEMS },
+    mocks: { get: ANSWERS },
+  })
+  expect([status, error?.instance]).toEqual(['faulted', '/do/0/all/do/0/get'])
+  // Those that began in its place before it failed, and no more.
+  expect(trace.filter(({ phase, name }) => phase === 'started' && name === 'get')).toHaveLength(70)
+})
+
+test.each([1, 20, 1_000])(
+  'the time for %i at once grows with the items, not with their square',
+  (concurrency) => {
+    const ir = compiled(
+      `${HEAD}  - all:
+      for: { in: .items, concurrency: ${concurrency} }
+      do: [{ one: { set: { n: '\${ $index }' } } }]`,
+    )
+    const timeOf = (count: number) => {
+      const input = { items: ITEMS.slice(0, count) }
+      const start = performance.now()
+      for (let n = 0; n < 1_000 / count; n++) expect(simulate(ir, { input }).status).toBe('completed')
+      return performance.now() - start
+    }
+    timeOf(100)
+    // The same work in ten parts, or at once; its square would be ten times as much.
+    const [parts, whole] = [Math.min(timeOf(100), timeOf(100)), Math.min(timeOf(1_000), timeOf(1_000))]
+    expect(whole).toBeLessThan(parts * 4)
+  },
+)

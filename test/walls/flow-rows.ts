@@ -1,0 +1,68 @@
+/** The rows of the sweep for flows and their executions. */
+
+import { type Room, unique } from '../support/tenants.ts'
+
+export const SOURCE = (name: string) =>
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
+
+interface World {
+  readonly room: Room
+  readonly flowId: string
+  readonly executionId: string
+}
+
+/** A row about a flow, a version or an execution, below the workspace's flows. */
+const row = (path: (world: World) => string, body?: () => unknown) => ({
+  path: (world: World) => `${world.room.flows}${path(world)}`,
+  ...(body !== undefined && { body }),
+  foreign: 'not_found' as const,
+})
+
+const flow = (tail: string, body?: () => unknown) =>
+  row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
+const run = (tail: string, body?: () => unknown) =>
+  row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+
+export const FLOW_ROWS = {
+  'flow.list': row(() => '/definitions'),
+  'flow.create': row(
+    () => '/definitions',
+    () => ({ source: SOURCE(unique('f')) }),
+  ),
+  'flow.get': flow(''),
+  'flow.update': flow('', () => ({ source: SOURCE('changed') })),
+  'flow.delete': flow(''),
+  'flow.validate': row(
+    () => '/validate',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow.graph': row(
+    () => '/graph',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow.simulate': row(
+    () => '/simulate',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow_version.create': flow('/versions', () => ({})),
+  'flow_version.list': flow('/versions'),
+  'flow_version.get': flow('/versions/1'),
+  'execution.create': flow('/executions', () => ({ input: {} })),
+  'execution.signal': run('/signal', () => ({ event: { type: 'x' } })),
+  'execution.approve': run('/approve', () => ({ approved: true })),
+  'execution.retry_step': run('/retry-step', () => ({})),
+  'execution.skip_step': run('/skip-step', () => ({})),
+  'execution.cancel': run('/cancel', () => ({})),
+  'execution.get': run(''),
+  'execution.list': row(() => '/executions'),
+  'flow_execution.list': flow('/executions'),
+}
+
+/** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */
+export const RUN_COMMANDS = [
+  'execution.signal',
+  'execution.approve',
+  'execution.retry_step',
+  'execution.skip_step',
+  'execution.cancel',
+]
