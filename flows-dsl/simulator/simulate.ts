@@ -88,7 +88,7 @@ export class SimulatedRun {
     if (this.#machine.result !== undefined) return false
     if (this.#machine.spent > EVALUATION_STEPS_MAX)
       throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
-    const coming = this.#clock.next()
+    const coming = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
     if (coming === undefined) return false
     this.#happen(coming)
     return true
@@ -177,7 +177,7 @@ export class SimulatedRun {
     if (what.phase === 'started' || what.phase === 'retried')
       this.#lines.set(`${pointer}#${iteration}`, this.#trace.length)
     const at = new Date(this.#clock.nowMs).toISOString()
-    const { output, ...rest } = what
+    const { output, answer: _given, ...rest } = what
     const shown = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
     this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...shown })
   }

@@ -74,6 +74,8 @@ export interface StepUpdate {
   readonly summary: string
   readonly status: 'running' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
   readonly error?: Json
+  /** What the outside answered it, where that is not large. */
+  readonly answer?: Json
   readonly started_at: string
   readonly ended_at?: string
 }
