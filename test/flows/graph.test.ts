@@ -7,8 +7,9 @@ import { compile } from '../../flows-dsl/compile.ts'
 import { graphOf } from '../../flows-dsl/graph/drawing.ts'
 import type { Graph, GraphNode } from '../../flows-dsl/graph/graph.ts'
 import { mermaidOf } from '../../flows-dsl/graph/mermaid.ts'
+import { CATALOGUE } from '../../src/resources/catalogue.ts'
 import { flowTexts } from './generated.ts'
-import { CATALOGUE, trace } from './scenario.ts'
+import { trace } from './scenario.ts'
 
 /** The machine may be busy. */
 const PATIENCE_MS = 120_000
