@@ -58,15 +58,15 @@ export const SHAPE_FAULTS = {
     fix: flow("schedule: { cron: '0 5 * * *' }", 'do: [{ pay: { set: { paid: true } } }]'),
   },
   pattern_refused: {
-    title: 'A regular expression could take too long',
+    title: 'A regular expression cannot be matched',
     explanation:
-      'Patterns of a schema are matched while a flow runs, so only those are taken that end soon whatever they are matched with.',
+      'Patterns of a schema are matched while a flow runs, in time that grows with the text alone. So they cannot refer back to what a group has matched.',
     example: flow(
-      "input: { schema: { document: { pattern: ¦'(a+)+$' } } }",
+      "input: { schema: { document: { pattern: ¦'^(a|b)\\1$' } } }",
       'do: [{ pay: { set: { paid: true } } }]',
     ),
     fix: flow(
-      "input: { schema: { document: { pattern: '^a+$' } } }",
+      "input: { schema: { document: { pattern: '^(aa|bb)$' } } }",
       'do: [{ pay: { set: { paid: true } } }]',
     ),
   },

@@ -85,10 +85,12 @@ const undoing = (tasks: readonly TaskNode[]): InnerList => ({
   goes: 'nowhere',
 })
 
+/** `each line, 4 at a time`, `each line while .ok` */
 function eachOf({ body, pointer }: TaskNode, textAt: TextAt): string {
   const condition = textAt(`${pointer}/while`)
-  const { each } = body as { each: string }
-  return condition === undefined ? `each ${each}` : `each ${each} while ${condition}`
+  const { each, concurrency } = body as { each: string; concurrency?: number }
+  const pace = concurrency === undefined ? '' : `, ${concurrency} at a time`
+  return `each ${each}${pace}${condition === undefined ? '' : ` while ${condition}`}`
 }
 
 /** A switch in which no case holds goes on as if it were no switch. */

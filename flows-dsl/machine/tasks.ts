@@ -188,7 +188,8 @@ export class Tasks {
       evaluation.checked(node.export.schema, exported, 'What is exported')
       Object.assign(memory, { context: exported, isExported: true })
     }
-    this.#desk.record(task, { phase: 'completed', output, ...(took !== undefined && { took }) })
+    const answer = typeOf(node).isAnswered ? { answer: done } : {}
+    this.#desk.record(task, { phase: 'completed', output, ...answer, ...(took !== undefined && { took }) })
     if (node.compensate !== undefined) {
       const seen = { variables: frames.variablesOf(task), context: memory.context }
       this.#top.completed({ pointer, iteration, data: { input, output }, ...seen })

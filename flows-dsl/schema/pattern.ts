@@ -1,32 +1,49 @@
-/** Knows which regular expressions a schema may hold, and matches them within the budget. */
+/** Knows which regular expressions a schema may hold, and matches them in time that grows with the text alone. */
 
 import { type Budget, spend } from '../expression/budget.ts'
+import { parseRegex } from '../expression/regex/parse.ts'
+import { type Program, programOf } from '../expression/regex/program.ts'
+import { RegexFault } from '../expression/regex/regex.ts'
+import { search } from '../expression/regex/search.ts'
+import { pointsOf } from '../expression/text.ts'
+import { translated } from './translate.ts'
 
 const LENGTH_MAX = 256
-/** A repetition whose number is open or a range: where a backtracking engine has choices. */
-const OPEN = /[*+?]|\{\d+,\d*\}/g
-/** Sets and escaped characters stand for one character; inside them signs mean themselves. */
-const ATOMS = /\\(?:u\{[^}]*\}|[pPk][{<][^}>]*[}>]|[\s\S])|\[(?:\\[\s\S]|[^\]\\])*\]/g
+/** Those that were used last; a schema asks the same of many values. */
+const PROGRAMS = new Map<string, Program>()
+const PROGRAMS_MAX = 100
 
 /** Why a pattern is not taken; undefined where it is. */
 export function patternFault(pattern: string): string | undefined {
   if (pattern.length > LENGTH_MAX) return `is longer than ${LENGTH_MAX} characters`
   if (!compiles(pattern)) return 'is not a regular expression (ECMA-262, unicode mode)'
-  if (/\\[1-9]|\\k</.test(pattern)) return 'refers to a group'
-  const bare = pattern.replaceAll(ATOMS, 'x')
-  if (/[|(]/.test(bare)) return 'has groups or alternatives'
-  return (bare.match(OPEN) ?? []).length > 1 ? 'has more than one open repetition' : undefined
+  try {
+    return programFor(pattern) === undefined ? 'has a set that is not supported' : undefined
+  } catch (error) {
+    if (error instanceof RegexFault) return `cannot be matched in linear time: ${error.message}`
+    throw error
+  }
 }
 
 /**
- * Whether a text holds a match. One open repetition costs at most the square of the text, and nothing where it must
- * begin at the start; that is paid for before.
+ * Whether a text holds a match.
  * @throws FlowError (expression) where the budget ends
  */
 export function matches(pattern: string, text: string, budget: Budget): boolean {
-  const isBound = pattern.startsWith('^') || (pattern.replaceAll(ATOMS, 'x').match(OPEN) ?? []).length === 0
-  spend(budget, 1 + (isBound ? text.length / 16 : (text.length * text.length) / 64))
-  return new RegExp(pattern, 'u').test(text)
+  const program = PROGRAMS.get(pattern) ?? programFor(pattern)
+  if (program === undefined) return false
+  // The same whether it was there or not: a replay may find other programs in memory.
+  spend(budget, 1 + program.length)
+  if (PROGRAMS.size >= PROGRAMS_MAX) PROGRAMS.clear()
+  PROGRAMS.set(pattern, program)
+  const how = { points: pointsOf(text, budget), budget, longest: false, notEmpty: false }
+  return search(program, 0, 0, how) !== undefined
+}
+
+/** @throws RegexFault */
+function programFor(pattern: string): Program | undefined {
+  const text = translated(pattern)
+  return text === undefined ? undefined : programOf(parseRegex(text, '').regex)
 }
 
 function compiles(pattern: string): boolean {

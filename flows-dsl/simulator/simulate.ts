@@ -177,7 +177,7 @@ export class SimulatedRun {
     if (what.phase === 'started' || what.phase === 'retried')
       this.#lines.set(`${pointer}#${iteration}`, this.#trace.length)
     const at = new Date(this.#clock.nowMs).toISOString()
-    const { output, ...rest } = what
+    const { output, answer: _given, ...rest } = what
     const shown = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
     this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...shown })
   }

@@ -41,7 +41,7 @@ export interface Simulation {
 }
 
 /** One line of the trace. */
-export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms'> & {
+export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms' | 'answer'> & {
   /** RFC 3339, in virtual time. */
   readonly at: string
   readonly pointer: string

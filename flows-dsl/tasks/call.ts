@@ -20,6 +20,7 @@ const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
 export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
   kind: 'call',
   keys: ['call', 'with'],
+  isAnswered: true,
   compile(task, { checker }) {
     const given = entryOf(task, 'call')?.value
     if (given?.kind !== 'scalar' || checker.text(given, '`call`') === undefined) {

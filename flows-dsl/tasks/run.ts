@@ -25,6 +25,7 @@ const RETURNS = ['stdout', 'none', 'stderr', 'code', 'all'] as const
 export const run: TaskType<RunBody> = {
   kind: 'run',
   keys: ['run'],
+  isAnswered: true,
   compile(task, { checker }) {
     return compileRun(task, checker)
   },

@@ -25,6 +25,8 @@ export interface StepEvent {
   /** Which of its ways the task took, such as the name of a case. */
   readonly took?: string
   readonly output?: Json
+  /** What the outside answered, before anything was made of it. */
+  readonly answer?: Json
   readonly error?: ErrorObject
 }
 
@@ -132,6 +134,8 @@ export interface TaskType<Body = unknown> {
   compile(task: LocatedMap, compiling: Compiling): Body | undefined
   /** One line that says what it will do. */
   summary(body: Body): string
+  /** Its own output is what the outside has answered. */
+  readonly isAnswered?: true
   /** The ways it may take, by the names that `took` uses. */
   ways?(body: Body): readonly string[]
   /** The lists of tasks within it, by the names its children use. */

@@ -44,6 +44,8 @@ export interface Activities {
   turnStorage(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue; its effect happens once, however often it is attempted. */
   callFunction(call: FunctionCall): Promise<Json>
+  /** Writes the execution of a flow that another runs, and reads which version it is; idempotent. */
+  beginSubflow(call: FunctionCall): Promise<Json>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */

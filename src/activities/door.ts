@@ -43,7 +43,7 @@ function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args:
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
 
-const CALLS = ['callFunction', 'callHttp', 'planOpenApi']
+const CALLS = ['callFunction', 'callHttp', 'planOpenApi', 'beginSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
 function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {

@@ -9,6 +9,7 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { runAudited } from '../resources/audited.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
+import { beginSubflow } from '../resources/flows/subflows.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
@@ -75,6 +76,8 @@ export function createActivities(platform: Platform): Implementation {
     indexFailed: (call, input, name, failure) => indexFailed(hands(call), input, name, failure),
     callFunction: async (call, request) =>
       bounded(await callFunction(await active(call, 'service'), request)),
+    beginSubflow: async (call, request) =>
+      bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments)),
     callHttp: async (call, request) => {
       return bounded(await callHttp(request.arguments, await way(call)))
     },

@@ -91,6 +91,10 @@ export const LIMITS = {
   },
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
+  /** Of what a call answered, as it is kept with its step, for simulations. */
+  stepAnswerCharsMax: 16_384,
+  /** How deep flows that flows run may go. */
+  subflowDepthMax: 8,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,

@@ -74,6 +74,8 @@ export interface StepUpdate {
   readonly summary: string
   readonly status: 'running' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
   readonly error?: Json
+  /** What the outside answered it, where that is not large. */
+  readonly answer?: Json
   readonly started_at: string
   readonly ended_at?: string
 }
@@ -86,6 +88,25 @@ export interface RunUpdate {
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
+}
+
+/** A run of a flow: which version, on what. */
+export interface FlowRunInput {
+  readonly execution_id: string
+  readonly flow: { readonly id: string; readonly name: string; readonly version: number }
+  /** The compiled flow. */
+  readonly ir: unknown
+  readonly input: Json
+  /** The subject who has; nothing in runs from before approvals. */
+  readonly started_by?: string
+  /** How many runs are above it; nothing for none. */
+  readonly depth?: number
+}
+
+/** A run that another run begins. */
+export interface Subflow {
+  readonly workflow_id: string
+  readonly run: FlowRunInput
 }
 
 /** A CloudEvent for a run. */

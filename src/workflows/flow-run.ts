@@ -1,16 +1,9 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import {
-  ActivityFailure,
-  type ActivityOptions,
-  ApplicationFailure,
-  CancelledFailure,
-  TimeoutFailure,
-} from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import {
   CancellationScope,
   isCancellation,
-  proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
   sleep,
@@ -19,34 +12,16 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { type CallRequest, Drive, type Effects } from '../../flows-dsl/run.ts'
+import { Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
-import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
+import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { FlowRunInput } from '../core/work.ts'
+import { callOf, isSlow } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
-import { documented, requested } from './openapi.ts'
 import { Recorder } from './recorder.ts'
-
-interface FlowRunInput {
-  readonly execution_id: string
-  readonly flow: { readonly id: string; readonly name: string; readonly version: number }
-  readonly ir: FlowIR
-  readonly input: Json
-  /** The subject who has; nothing in runs from before approvals. */
-  readonly started_by?: string
-}
-
-const NO_SUBFLOWS = 'Flows that other flows run are known to the language and not there yet.'
-const SLOW_CALLS = 'tenon-calls'
-const SLOW = new Set(['http', 'openapi', 'function.invoke'])
-const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
-const RETRY = {
-  initialInterval: '200ms',
-  backoffCoefficient: 2,
-  maximumInterval: '30s',
-  maximumAttempts: 8,
-} as const
+import { runSubflow } from './subflow.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -62,7 +37,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       flow: input.flow,
       ...(started_by !== undefined && { started_by }),
     }
-    const drive = new Drive(input.ir, input.input, effects(recorder, hold), info)
+    const drive = new Drive(input.ir as FlowIR, input.input, effects(input, recorder, hold), info)
     listenTo(drive)
     const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
@@ -95,7 +70,7 @@ async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
   return ApplicationFailure.nonRetryable(detail, error.type, error)
 }
 
-function effects(recorder: Recorder, hold: Hold): Effects {
+function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
   return {
     nowMs,
@@ -125,10 +100,11 @@ function effects(recorder: Recorder, hold: Hold): Effects {
         underWay -= bytes
       }
     },
-    wait: async (what, _details, step) => {
-      if (what === 'workflow') throw new FlowError(ERRORS.configuration, NO_SUBFLOWS, step.pointer)
+    wait: async (what, details, step) => {
+      if (hold.isOn) await hold.lifted()
       describe(step)
       await shown(recorder, 'waiting')
+      if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
       return CancellationScope.current().cancelRequested
     },
     held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
@@ -162,79 +138,6 @@ function nowMs(): number {
 
 function describe(step: StepRef): void {
   setCurrentDetails(`Now at \`${step.pointer}\`: ${step.summary}`)
-}
-
-/** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
-function isSlow(request: CallRequest): boolean {
-  return SLOW.has(request.function)
-}
-
-/** Only its document says what method an operation has, and so whether its request may be sent again. */
-async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
-  if (request.function !== 'openapi') return call(request, hold)
-  const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
-  return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
-}
-
-/** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-async function call(request: CallRequest, hold: Hold): Promise<Json> {
-  const { function: name, arguments: given, step } = request
-  let sent: FunctionCall = { function: name, arguments: given }
-  for (;;) {
-    try {
-      return await send(request, sent)
-    } catch (error) {
-      const refusal = hold.refusalOf(error)
-      if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
-      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
-    }
-  }
-}
-
-/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
-function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
-  const options = { summary: request.step.summary, retry: RETRY }
-  if (!isSlow(request))
-    return proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' }).callFunction(sent)
-  if (request.function === 'openapi') return planning(options).planOpenApi(sent)
-  if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
-  return functionCalls(options).callFunction(sent)
-}
-
-/** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */
-function httpCalls(request: CallRequest, options: ActivityOptions) {
-  const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
-  const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
-  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
-}
-
-/** Reading a document changes nothing. */
-function planning(options: ActivityOptions) {
-  const retry = { ...RETRY, maximumAttempts: 3 }
-  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
-}
-
-/** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
-function functionCalls(options: ActivityOptions) {
-  const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
-  const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
-  return proxyActivities<Activities>({ ...options, taskQueue: SLOW_CALLS, startToCloseTimeout })
-}
-
-/** What an activity failed with, as an error of the language. */
-function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
-  if (cause instanceof TimeoutFailure)
-    return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
-  const failure =
-    cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
-  return new FlowError(
-    { type: failure.type, status: failure.status, title: failure.title },
-    failure.detail,
-    instance,
-  )
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

@@ -2,6 +2,7 @@
 
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
+import { LIMITS } from '../core/limits.ts'
 import type { RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
@@ -31,7 +32,7 @@ export class Recorder {
     const { pointer, name, kind, iteration, summary } = event.step
     const key = `${pointer}#${iteration}`
     const at = new Date(event.at_ms).toISOString()
-    const begun = this.#open.get(key) ?? {
+    const { error: _before, ...begun } = this.#open.get(key) ?? {
       seq: this.#seq++,
       name,
       kind,
@@ -47,6 +48,7 @@ export class Recorder {
       status: STATUS[event.phase],
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
+      ...(isKept(event.answer) && { answer: event.answer }),
     }
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
@@ -73,4 +75,8 @@ export class Recorder {
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
     return this.flush(status, { ...result, ended_at })
   }
+}
+
+function isKept(answer: Json | undefined): answer is Json {
+  return answer !== undefined && JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax
 }

@@ -162,6 +162,11 @@ test('test runs the cases of what init has written, and tells what is not covere
   const odd = await tenon('flow test tested/greet.cases.yaml', alone())
   const says = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
   expect([odd.code, odd.stderr]).toEqual([1, says])
+  const none = await tenon('flow test good.yaml', alone())
+  expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
+  await writeFile(cases, '- [')
+  const broken = await tenon('flow test tested/greet.yaml', alone())
+  expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
   expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
 }, 90_000)
 

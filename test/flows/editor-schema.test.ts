@@ -99,6 +99,43 @@ const JUNK: readonly unknown[] = [
   [1],
 ]
 
+/** The same of both. */
+function expectAgreement(definition: unknown): boolean {
+  const { faults, accepts } = judge(definition)
+  const why = `${JSON.stringify(definition)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`
+  expect(faults.length === 0, why).toBe(accepts)
+  return accepts
+}
+
+test('whatever one thing is left out, both see it or neither', () => {
+  for (const definition of definitions)
+    for (const at of placesIn(definition).keys()) {
+      const changed = structuredClone(definition)
+      const place = placesIn(changed)[at]
+      if (place !== undefined) apply(place, { do: 'delete' })
+      expectAgreement(changed)
+    }
+}, 120_000)
+
+test.each([
+  'PT1S',
+  'P1W',
+  'P1W2DT3H4M5.678S',
+  'P1Y',
+  'P1M',
+  'P',
+  'PT',
+  'P1DT',
+  'PT1.2345S',
+  'pt1s',
+  '1s',
+  '',
+  ' PT1S',
+])('a duration: %j', (wait) => {
+  const document = { dsl: '1.0.3', namespace: 'a', name: 'b', version: '1.0.0' }
+  expectAgreement({ document, do: [{ pause: { wait } }] })
+})
+
 type Change =
   | { readonly do: 'delete' | 'twice' }
   | { readonly do: 'rename'; readonly to: string }
@@ -154,12 +191,7 @@ test('whatever is deleted, renamed, added or of another type, both see it or nei
         const place = places[at % Math.max(1, places.length)]
         if (place !== undefined) apply(place, how)
       }
-      const { faults, accepts } = judge(changed)
-      seen[accepts ? 'accepted' : 'refused'] += 1
-      expect(
-        faults.length === 0,
-        `${JSON.stringify(changed)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`,
-      ).toBe(accepts)
+      seen[expectAgreement(changed) ? 'accepted' : 'refused'] += 1
     }),
     { numRuns: 1_000, seed: 7 },
   )

@@ -23,6 +23,7 @@ const NAMES = [
   '%%{init: {}}%%',
   '%% comment',
   'a/b~c',
+  'a~1b',
   '__proto__',
   'constructor',
   'two\nlines\r\n\u2028\t',

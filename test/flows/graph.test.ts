@@ -89,7 +89,8 @@ do:
   - hear: { listen: { to: { any: [] } }, foreach: { item: event, do: [{ note: { set: { n: 1 } } }] } }
   - only: { listen: { to: { any: [] } }, foreach: { output: { as: .id } } }
   - pay: { call: ask, compensate: [{ refund: { wait: PT1S, then: exit } }] }
-  - again: { call: ask, if: .more, then: hear }`)
+  - again: { call: ask, if: .more, then: hear }
+  - all: { for: { in: .all, concurrency: 4 }, do: [{ one: { wait: PT1S } }] }`)
   expect(edges).toEqual([
     'start -next-> hear',
     'hear -loop-> event',
@@ -102,7 +103,10 @@ do:
     'pay -compensate-> refund',
     'pay -next-> again',
     'again -next-> hear',
-    'again -next: skipped-> end',
+    'again -next: skipped-> all',
+    'all -loop: each item, 4 at a time-> one',
+    'one -loop-> all',
+    'all -next-> end',
   ])
 })
 
@@ -272,6 +276,9 @@ test(
 test('a label shows what it says, and nothing in it is markup', () => {
   const text = mermaidOf(graphFrom(`${HEAD}do: [{ '<b>"x" $$y$$ %%{': { set: { n: 1 } } }]`))
   expect(text).toContain('n1["#60;b#62;#34;x#34; #36; #36;y#36; #36; #37;#37;#123;<br/>set n"]')
+  // Mermaid writes entities as ﬂ°°60¶ß, and reads that back where anybody has written it.
+  const marked = mermaidOf(graphFrom(`${HEAD}do: [{ ﬂ°°60¶ß: { set: { n: 1 } } }]`))
+  expect(marked).toContain('n1["fl#176;#176;60#182;ß<br/>set n"]')
 })
 
 test('every flow of the corpus and of the examples has a graph in which all is joined', () => {

@@ -12,12 +12,14 @@ import { aRoom, call, type Room } from '../support/tenants.ts'
 let room: Room
 let echo: Server
 let base: string
+const asked: (string | undefined)[] = []
 
 beforeAll(async () => {
   room = await aRoom()
   const port = inject('tenon').echoPorts[1] ?? 0
   base = `http://127.0.0.1:${port}`
   echo = createServer((request, response) => {
+    asked.push(request.url)
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
   })
@@ -74,13 +76,15 @@ test('the estimate of events is near to what runs leave in the history', async (
   const run = await ran(source)
   expect(run.status).toBe('completed')
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
-  const description = await new TemporalClient({ connection }).workflow
-    .getHandle(run.workflow_id)
-    .describe()
-    .finally(() => connection.close())
-  expect(facts.events.per_item).toBe(0)
-  expect(description.historyLength / facts.events.fixed).toBeGreaterThan(0.7)
-  expect(description.historyLength / facts.events.fixed).toBeLessThan(1.4)
+  try {
+    const handle = new TemporalClient({ connection }).workflow.getHandle(run.workflow_id)
+    const { historyLength } = await handle.describe()
+    expect(facts.events.per_item).toBe(0)
+    expect(historyLength / facts.events.fixed).toBeGreaterThan(0.7)
+    expect(historyLength / facts.events.fixed).toBeLessThan(1.4)
+  } finally {
+    await connection.close()
+  }
 })
 
 test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
@@ -105,12 +109,15 @@ test('the tool of the official MCP server tells the same', async () => {
   const client = new Client({ name: 'test', version: '1' })
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: room.operator } })
   await client.connect(transport as Parameters<typeof client.connect>[0])
-  const told = await client
-    .callTool({ name: 'flow_validate', arguments: { ws: room.workspaceId, source } })
-    .finally(() => client.close())
   const { body } = await post('validate', { source })
   expect(body.faults).toHaveLength(2)
-  expect(told.structuredContent).toEqual(body)
+  try {
+    const args = { ws: room.workspaceId, source }
+    const told = await client.callTool({ name: 'flow_validate', arguments: args })
+    expect(told.structuredContent).toEqual(body)
+  } finally {
+    await client.close()
+  }
 })
 
 test.each([
@@ -126,19 +133,15 @@ test.each([
 })
 
 test.each([
-  ['digest', '{ digest: { username: u, password: p } }'],
   ['secret', '{ basic: { use: key } }'],
   ['nothing', '{ bearer: { token: "${ .nothing }" } }'],
 ])('a call that cannot be authenticated is not made: %s', async (name, authentication) => {
   const source = flow(
     `not-by-${name}`,
     'use: { secrets: [key] }',
-    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/', authentication: ${authentication} } } } }]`,
+    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/${name}', authentication: ${authentication} } } } }]`,
   )
   const { status, error } = await ran(source)
-  expect([status, error.status, error.type]).toEqual([
-    'faulted',
-    401,
-    expect.stringContaining('/authentication'),
-  ])
+  expect([status, error.instance]).toEqual(['faulted', '/do/0/a'])
+  expect(asked).not.toContain(`/${name}`)
 })

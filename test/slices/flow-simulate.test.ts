@@ -42,6 +42,37 @@ test('what is not answered is asked for', async () => {
   expect(body.wanted).toEqual([expect.objectContaining({ step: '/do/0/keep#0' })])
 })
 
+test('the answers of an execution are those of a simulation', async () => {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: recorded, version: '1.0.0' }
+do:
+  - each:
+      for: { in: .names }
+      do: [{ keep: { call: collection.create, with: { name: kept, document: { name: '\${ $item }' } }, output: { as: '\${ { last: .name } }' } } }]
+  - lost:
+      try: [{ find: { call: collection.get, with: { name: kept, id: 0198c0de-0000-7000-8000-000000000000 } } }]
+      catch: { do: [{ note: { set: { status: '\${ $error.status }', last: '\${ .last }' } } }] }`
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+  await call('POST', `${room.flows}/definitions/recorded/versions`, { as: room.operator, body: {} })
+  const { body: run } = await call('POST', `${room.flows}/definitions/recorded/executions`, {
+    as: room.operator,
+    body: { input: { names: ['Ada', 'Bob'] } },
+    headers: { prefer: 'wait=20' },
+  })
+  expect(run).toMatchObject({ status: 'completed', output: { status: 404, last: 'Bob' } })
+  const { body } = await simulate({ source, mocks_from: run.id })
+  expect(body).toMatchObject({ status: 'completed', output: run.output })
+  const changed = { find: { output: { found: true } } }
+  expect((await simulate({ source, mocks_from: run.id, mocks: changed })).body.output).toEqual(run.output)
+  const named = { '/do/1/lost/try/0/find': { output: { found: true } } }
+  expect((await simulate({ source, mocks_from: run.id, mocks: named })).body.output).toEqual({ found: true })
+  const elsewhere = await aRoom()
+  const foreign = await call('POST', `${elsewhere.flows}/simulate`, {
+    as: elsewhere.operator,
+    body: { source, mocks_from: run.id },
+  })
+  expect(foreign).toMatchObject({ status: 404, body: { code: 'not_found' } })
+})
+
 test('a definition with faults and a simulation with faults are told apart', async () => {
   expect(await simulate({ source: 'do: [' })).toMatchObject({ status: 422, body: { code: 'flow_invalid' } })
   expect(await simulate({ source: SOURCE, mocks: { keep: { outptu: 1 } } })).toMatchObject({

@@ -59,9 +59,18 @@ async function partsOf(options: Options): Promise<Simulation> {
   const parts = []
   for (const name of ['mocks', 'events', 'decisions'] as const) {
     const file = options[name]
-    if (file !== undefined) parts.push([name, parse(await read(file))])
+    if (file !== undefined) parts.push([name, yamlIn(await read(file), file)])
   }
   return Object.fromEntries(parts)
+}
+
+/** A file's YAML as a value. @throws Error that names the file */
+export function yamlIn(text: string, file: string): unknown {
+  try {
+    return parse(text)
+  } catch (error) {
+    throw new Error(`${file}: ${error instanceof Error ? error.message : String(error)}`)
+  }
 }
 
 /** What is wrong with a simulation is one line for a person. */

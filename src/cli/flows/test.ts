@@ -3,7 +3,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { parse } from 'yaml'
 import { casesIn } from '../../../flows-dsl/cases/cases.ts'
 import { type CheckedCase, checkCase } from '../../../flows-dsl/cases/check.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
@@ -13,7 +12,7 @@ import { printJson, verb } from '../verb.ts'
 import { printCoverage } from './coverage.ts'
 import { paint } from './faults.ts'
 import { read } from './place.ts'
-import { compiledHere, told } from './simulate.ts'
+import { compiledHere, told, yamlIn } from './simulate.ts'
 
 const CASES = /\.cases\.ya?ml$/
 const UNSEARCHED = new Set(['node_modules', '.git'])
@@ -59,8 +58,10 @@ async function testFlow(file: string, isSilent: boolean): Promise<Tested> {
   if (compiled === undefined) return { file, cases: [], failed: 1 }
   const { ir, definition } = compiled
   const beside = file.replace(/\.ya?ml$/, '.cases.yaml')
-  const text = await read(beside)
-  const given = told(() => casesIn(parse(text) as Json), beside)
+  const text = await read(beside).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? new Error(`${file} has no cases: ${beside} is not there.`) : error
+  })
+  const given = told(() => casesIn(yamlIn(text, beside) as Json), beside)
   const cases = given.map((one) => told(() => checkCase(ir, one), `${beside}: ${one.name}`))
   if (!isSilent) {
     process.stdout.write(`${paint('bold', file, process.stdout)}\n`)

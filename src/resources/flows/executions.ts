@@ -75,9 +75,9 @@ export const startExecution = inWorkspace({
   run: async (scope, { flow, input = {}, version, wait = 0 }) => {
     checkJson('input', input, LIMITS.runInputBytesMax)
     const id = scope.newId('run')
-    const admitted = await admit(scope, { id, flow, input, version: version ?? null })
-    await startRun(scope, id, admitted, input)
-    if (wait > 0) await scope.runs.ended(admitted.workflow_id, wait * 1_000)
+    const run = await admit(scope, { id, flow, input, version: version ?? null })
+    await startRun(scope, id, run, input)
+    if (wait > 0) await scope.runs.ended(run.workflow_id, wait * 1_000)
     return readExecution(scope, id)
   },
 })
@@ -98,6 +98,26 @@ async function admit(
   scope: WorkspaceScope,
   start: { id: string; flow: string; input: unknown; version: number | null },
 ): Promise<Admitted> {
+  const which = sql`(f.id = ${start.flow} or f.name = ${start.flow})
+    and v.version = coalesce(${start.version}::integer, f.latest_version)`
+  const row = await admitted(scope, { id: start.id, input: start.input, by: scope.actor.subject }, which)
+  if (row !== undefined) return row
+  await findFlow(scope, start.flow)
+  if (start.version !== null) throw notFound('flow version')
+  throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
+}
+
+/**
+ * Admits an execution of the newest version that is meant.
+ * @param which a condition on the flow `f` and its version `v`
+ * @returns undefined where there is none
+ * @throws Problem `not_found` where it was deleted in between
+ */
+export function admitted(
+  scope: WorkspaceScope,
+  start: { readonly id: string; readonly input: unknown; readonly by: string },
+  which: Sql,
+): Promise<Admitted | undefined> {
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const admission = sql`
     with chosen as (
@@ -105,41 +125,30 @@ async function admit(
         ${prefix}::text || f.id || ':' || ${uuidOf(start.id)}::text as workflow_id
       from flows f join flow_versions v
         on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
-        and v.version = coalesce(${start.version}::integer, f.latest_version)
-      where f.id = ${start.flow} or f.name = ${start.flow}
+      where ${which} order by v.version desc limit 1
     ), admitted as (
       insert into executions (id, workflow_id, flow_id, version, status, input, started_by)
-      select ${start.id}, workflow_id, flow_id, version, 'pending', ${JSON.stringify(start.input)}::jsonb,
-        ${scope.actor.subject}
+      select ${start.id}, workflow_id, flow_id, version, 'pending', ${JSON.stringify(start.input)}::jsonb, ${start.by}
       from chosen
       on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
         where executions.error = ${NOT_STARTED}::jsonb
     )
     select flow_id, flow_name, version, ir, workflow_id from chosen`
-  const row = await scope.row<Admitted>(admission).catch((error: unknown) => {
+  return scope.row<Admitted>(admission).catch((error: unknown) => {
     // The version was read and is gone: the flow was deleted in between.
     throw violated(error) === undefined ? error : notFound('flow')
   })
-  if (row !== undefined) return row
-  await findFlow(scope, start.flow)
-  if (start.version !== null) throw notFound('flow version')
-  throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
 }
 
-async function startRun(
-  scope: WorkspaceScope,
-  id: string,
-  admitted: Admitted,
-  input: unknown,
-): Promise<void> {
-  const flow = { id: admitted.flow_id, name: admitted.flow_name, version: admitted.version }
+async function startRun(scope: WorkspaceScope, id: string, run: Admitted, input: unknown): Promise<void> {
+  const flow = { id: run.flow_id, name: run.flow_name, version: run.version }
   try {
     await scope.runs.start({
       type: 'flowRun',
       queue: QUEUES.flows,
       subject: flow.id,
       uuid: uuidOf(id),
-      input: { execution_id: id, flow, ir: JSON.parse(admitted.ir), input, started_by: scope.actor.subject },
+      input: { execution_id: id, flow, ir: JSON.parse(run.ir), input, started_by: scope.actor.subject },
       summary: `Flow ${flow.name} v${flow.version}`,
       attributes: { flowId: flow.id, flowVersion: String(flow.version) },
     })

@@ -21,7 +21,7 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
 /** A run whose values the store refuses (NUL, half surrogates) still ends, and says why it has no output. */
 function unstorable({ output: _output, error: _error, ...update }: RunUpdate): RunUpdate {
   const fault = { title: 'Value error', status: 400, detail: 'It holds NUL or half of a surrogate pair.' }
-  const steps = update.steps.map(({ error: _stepError, ...step }) => ({
+  const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
   }))
@@ -43,14 +43,14 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
-        (execution_id, seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at)
-      select ${id}, seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
+        (execution_id, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at)
+      select ${id}, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at
       from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, summary text, status text,
-        error jsonb, started_at timestamptz, ended_at timestamptz)
+        error jsonb, answer jsonb, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
-        set status = excluded.status, error = excluded.error, ended_at = excluded.ended_at`,
+        set status = excluded.status, error = excluded.error, answer = excluded.answer, ended_at = excluded.ended_at`,
   )
   if (row === undefined) throw notFound('execution')
 }

@@ -1,16 +1,19 @@
 /** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
 
 import Type from 'typebox'
-import type { FlowIR } from '../../../flows-dsl/ir.ts'
+import type { FlowIR, Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { SimulatedRun } from '../../../flows-dsl/simulator/simulate.ts'
 import {
+  type Answer,
   type Simulated,
   type Simulation,
   SimulationInvalid,
 } from '../../../flows-dsl/simulator/simulation.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace } from '../kinds.ts'
 import { compileFlow, FLOWS, flowInvalid, Ws } from './definitions.ts'
 
@@ -71,6 +74,9 @@ export const simulateFlow = inWorkspace({
           'Answers, by task (name or pointer) or by function: {output, after?} or {error: {type}, after?}; of a list, one each time.',
       }),
     ),
+    mocks_from: Type.Optional(
+      Type.String({ description: 'An execution whose input and answers are taken, where none are given.' }),
+    ),
     events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
     decisions: Type.Optional(
       Type.Array(Type.Object({ task: Type.String(), decision: Any, after: After }), { maxItems: 1_000 }),
@@ -88,12 +94,37 @@ export const simulateFlow = inWorkspace({
   }),
   output: SimulatedFlow,
   http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
-  run: async (_scope, { source, ws: _ws, ...simulation }) => {
+  run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
     const { ir, faults } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
+    const before = mocks_from === undefined ? {} : await recorded(scope, mocks_from)
+    const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } }
     return (await simulated(ir, simulation as Simulation)) as never
   },
 })
+
+/** What an execution was given and answered, in the order in which its steps were entered. */
+async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
+  const [[execution] = [], steps = []] = await scope.batch(
+    sql`select input from executions where id = ${id}`,
+    sql`select pointer, answer, error from execution_steps
+      where execution_id = ${id} and kind in ('call', 'run', 'emit') and status in ('completed', 'faulted')
+      order by pointer, iteration limit ${LIMITS.executionStepsShownMax}`,
+  )
+  if (execution === undefined) throw notFound('execution')
+  const mocks: Record<string, Answer[]> = {}
+  for (const { pointer, answer = null, error } of steps as unknown as Recorded[]) {
+    const one = error === null ? { output: answer } : { error }
+    mocks[pointer] = [...(mocks[pointer] ?? []), one]
+  }
+  return { input: execution['input'] as Json, mocks }
+}
+
+interface Recorded {
+  readonly pointer: string
+  readonly answer: Json
+  readonly error: JsonObject | null
+}
 
 /** Others have the thread between two turns. @throws Problem */
 async function simulated(ir: FlowIR, simulation: Simulation): Promise<Simulated> {

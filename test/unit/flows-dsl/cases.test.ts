@@ -60,6 +60,8 @@ test('objects differ by their own fields alone', () => {
   const tricky = JSON.parse('{"__proto__": 1, "x y": 2}') as Json
   expect(differences('', tricky, {}, false).map(({ at }) => at)).toEqual(['.__proto__', '["x y"]'])
   expect(differences('', {}, tricky, true)).toEqual([])
+  const own = differences('', { constructor: 1 }, {}, true)
+  expect(own).toEqual([{ at: '.constructor', expected: 1, found: undefined }])
   expect(differences('', null, {}, false)).toHaveLength(1)
   expect(differences('', [], {}, true)).toHaveLength(1)
 })

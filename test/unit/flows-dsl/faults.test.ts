@@ -37,7 +37,7 @@ use:
   secrets: [key, 5]
   functions: { loop: { call: loop } }
 schedule: { cron: '0 25 * * *' }
-input: { schema: { document: { pattern: '(a+)+', typ: object } } }
+input: { schema: { document: { pattern: '(a', typ: object } } }
 do:
   - a: { sett: {} }
   - a: { set: {}, wait: PT1S }

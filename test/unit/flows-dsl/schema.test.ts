@@ -201,8 +201,8 @@ test('references that follow each other for long end as an error of their own', 
 test('the work on long values is paid for before', () => {
   const long = 'a'.repeat(200_000)
   const budget = newBudget()
-  expect(() => schemaErrors({ pattern: 'a*b' }, long, budget)).toThrow(/too many steps/)
+  expect(() => schemaErrors({ pattern: '(a|b)*c' }, long, budget)).toThrow(/too many steps/)
   const spent = newBudget()
-  schemaErrors({ maxLength: 5, pattern: '^a*$' }, long, spent)
+  schemaErrors({ maxLength: 5, pattern: '^a*$' }, long.slice(0, 20_000), spent)
   expect(newBudget().steps - spent.steps).toBeGreaterThan(20_000)
 })

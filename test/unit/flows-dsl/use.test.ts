@@ -239,6 +239,27 @@ test.each([
   expect(faultsOf(source)).toEqual(faults)
 })
 
+test.each([
+  ['$secrets["pw"]', []],
+  ['$secrets."pw"', []],
+  ['$secrets.pw?', []],
+  ['[.[] | {a: $secrets.pw}] | map("\\(.a) \\($secrets.pw)")', []],
+  ['def f: $secrets.pw; . as [$x] | reduce $x as $y (0; f)', []],
+  ['$secrets | .pw', ['secret_not_named']],
+  ['$secrets[]', ['secret_not_named']],
+  ['$secrets | to_entries', ['secret_not_named']],
+  ['{$secrets}', ['secret_not_named']],
+  ['"pw" as $name | $secrets[$name]', ['secret_not_named']],
+  ['def f($s): $s; f($secrets)', ['secret_not_named']],
+  ['[.a, ($secrets | getpath(["pw"]))]', ['secret_not_named']],
+  ['try $secrets.other catch .', ['unknown_reference']],
+])('an expression that reads secrets: %s', (expression, codes) => {
+  const source = `${HEAD}use: { secrets: [pw] }\ndo:\n  - a:\n      set:\n        b: >-\n          \${ ${expression} }`
+  const { ir, faults } = compile(source, { catalogue: CATALOGUE })
+  expect(faults.map(({ code }) => code)).toEqual(codes)
+  if (codes.length === 0) expect(ir?.facts.secrets).toEqual(['pw'])
+})
+
 test('functions that double each other are stopped before they are written out', () => {
   const functions = Array.from({ length: 25 }, (_, i) => {
     const inner = i === 0 ? 'set: {}' : `do: [{ a: { call: f${i - 1} } }, { b: { call: f${i - 1} } }]`

@@ -1,0 +1,101 @@
+/** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
+
+import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import { isCancellation, proxyActivities } from '@temporalio/workflow'
+import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
+import type { Json } from '../../flows-dsl/ir.ts'
+import type { CallRequest } from '../../flows-dsl/run.ts'
+import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Hold } from './hold.ts'
+import { documented, requested } from './openapi.ts'
+
+/** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
+export const SUBFLOW = '$subflow'
+
+const SLOW_CALLS = 'tenon-calls'
+const SLOW = new Set(['http', 'openapi', 'function.invoke'])
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
+const RETRY = {
+  initialInterval: '200ms',
+  backoffCoefficient: 2,
+  maximumInterval: '30s',
+  maximumAttempts: 8,
+} as const
+
+/** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
+export function isSlow(request: CallRequest): boolean {
+  return SLOW.has(request.function)
+}
+
+/** Only its document says what method an operation has, and so whether its request may be sent again. */
+export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
+  if (request.function !== 'openapi') return call(request, hold)
+  const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
+  return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
+}
+
+/** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
+export async function call(request: CallRequest, hold: Hold): Promise<Json> {
+  const { function: name, arguments: given, step } = request
+  let sent: FunctionCall = { function: name, arguments: given }
+  for (;;) {
+    try {
+      return await send(request, sent)
+    } catch (error) {
+      const refusal = hold.refusalOf(error)
+      if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
+      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
+    }
+  }
+}
+
+/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
+function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
+  const options = { summary: request.step.summary, retry: RETRY }
+  if (!isSlow(request)) return fast(request.function, options)(sent)
+  if (request.function === 'openapi') return planning(options).planOpenApi(sent)
+  if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
+  return functionCalls(options).callFunction(sent)
+}
+
+function fast(name: string, options: ActivityOptions) {
+  const activities = proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' })
+  return name === SUBFLOW ? activities.beginSubflow : activities.callFunction
+}
+
+/** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */
+function httpCalls(request: CallRequest, options: ActivityOptions) {
+  const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
+  const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
+  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** Reading a document changes nothing. */
+function planning(options: ActivityOptions) {
+  const retry = { ...RETRY, maximumAttempts: 3 }
+  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+}
+
+/** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
+function functionCalls(options: ActivityOptions) {
+  const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
+  const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
+  return proxyActivities<Activities>({ ...options, taskQueue: SLOW_CALLS, startToCloseTimeout })
+}
+
+/** What an activity failed with, as an error of the language. */
+function fault(error: unknown, instance: string): unknown {
+  if (!(error instanceof ActivityFailure)) return error
+  const { cause } = error
+  if (cause instanceof TimeoutFailure)
+    return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  const failure =
+    cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
+  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
+  return new FlowError(
+    { type: failure.type, status: failure.status, title: failure.title },
+    failure.detail,
+    instance,
+  )
+}

@@ -1,0 +1,94 @@
+/** A flow that another flow runs (OWS 1.0 "Workflow Process"): a child workflow, its version chosen as it begins. */
+
+import {
+  ApplicationFailure,
+  CancelledFailure,
+  ChildWorkflowFailure,
+  defineSearchAttributeKey,
+} from '@temporalio/common'
+import {
+  CancellationScope,
+  ChildWorkflowCancellationType,
+  ParentClosePolicy,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow'
+import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
+import type { Json, JsonObject } from '../../flows-dsl/ir.ts'
+import type { StepRef } from '../../flows-dsl/tasks/task.ts'
+import { LIMITS } from '../core/limits.ts'
+import { refOf } from '../core/tenant.ts'
+import type { FlowRunInput, Subflow } from '../core/work.ts'
+import { call, SUBFLOW } from './calls.ts'
+import type { Hold } from './hold.ts'
+
+interface Asked {
+  /** `{namespace, name, version, input, await}` */
+  readonly details: JsonObject
+  readonly step: StepRef
+  readonly hold: Hold
+  readonly parent: FlowRunInput
+}
+
+/**
+ * @returns the output of the flow, or `{id}` of its execution where nobody waits for it
+ * @throws FlowError what it faulted with; `configuration` where it is not there, or too deep
+ */
+export async function runSubflow({ details, step, hold, parent }: Asked): Promise<Json> {
+  const depth = (parent.depth ?? 0) + 1
+  if (depth > LIMITS.subflowDepthMax) {
+    const detail = `Flows that run flows that run flows … are at most ${LIMITS.subflowDepthMax} deep.`
+    throw new FlowError(ERRORS.configuration, detail, step.pointer)
+  }
+  const { await: isAwaited, ...which } = details
+  const asked = { ...which, ...(parent.started_by !== undefined && { started_by: parent.started_by }) }
+  const begun = (await call({ function: SUBFLOW, arguments: asked, step }, hold)) as unknown as Subflow
+  const child = await startChild('flowRun', {
+    ...optionsOf(begun, isAwaited === true),
+    args: [{ ...begun.run, depth } satisfies FlowRunInput],
+  })
+  if (isAwaited !== true) return { id: begun.run.execution_id }
+  try {
+    return (await child.result()) as Json
+  } catch (error) {
+    throw faultOf(error, step.pointer)
+  }
+}
+
+/** What nobody waits for goes on when its parent has ended; the rest ends with it. */
+function optionsOf({ workflow_id, run }: Subflow, isAwaited: boolean) {
+  const { tenantId } = ownRef(workflow_id)
+  return {
+    workflowId: workflow_id,
+    staticSummary: `Flow ${run.flow.name} v${run.flow.version}`,
+    priority: { fairnessKey: tenantId },
+    typedSearchAttributes: workflowInfo().typedSearchAttributes.updateCopy([
+      { key: defineSearchAttributeKey('FlowId', 'KEYWORD'), value: run.flow.id },
+      { key: defineSearchAttributeKey('FlowVersion', 'KEYWORD'), value: String(run.flow.version) },
+    ]),
+    parentClosePolicy: isAwaited ? ParentClosePolicy.REQUEST_CANCEL : ParentClosePolicy.ABANDON,
+    cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+  }
+}
+
+/** @throws ApplicationFailure where the id is not of the run's own workspace: it would be a fault of ours */
+function ownRef(workflowId: string) {
+  const [theirs, ours] = [refOf(workflowId), refOf(workflowInfo().workflowId)]
+  if (theirs && ours && theirs.tenantId === ours.tenantId && theirs.workspaceId === ours.workspaceId)
+    return ours
+  throw ApplicationFailure.nonRetryable('The flow is of another workspace.', 'tenant_mismatch')
+}
+
+/** A flow that was cancelled by itself has not cancelled who waits for it. */
+function faultOf(error: unknown, instance: string): unknown {
+  if (!(error instanceof ChildWorkflowFailure)) return error
+  const { cause } = error
+  if (cause instanceof CancelledFailure) {
+    if (CancellationScope.current().consideredCancelled) return cause
+    return new FlowError(ERRORS.runtime, 'The flow was cancelled.', instance)
+  }
+  const fault =
+    cause instanceof ApplicationFailure ? (cause.details?.[0] as ErrorObject | undefined) : undefined
+  if (fault === undefined) return new FlowError(ERRORS.runtime, 'The flow was ended from outside.', instance)
+  return new FlowError(fault, fault.detail, instance)
+}
