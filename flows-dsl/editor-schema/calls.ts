@@ -13,7 +13,7 @@ const lettersOf = (method: string) =>
   method.replaceAll(/./g, (letter) => `[${letter}${letter.toLowerCase()}]`)
 
 const URI = text('An absolute http or https URI; {name} in it is a field of the input.', {
-  pattern: '^[Hh][Tt][Tt][Pp][Ss]?://(?:[^{}\\s]|\\{[A-Za-z_][A-Za-z0-9_]*\\})+$',
+  pattern: '^[Hh][Tt][Tt][Pp][Ss]?://(?:[^{}\\s]|\\{[A-Za-z0-9_][A-Za-z0-9_.-]*\\})+$',
   examples: ['https://api.example.com/pets/{petId}'],
 })
 
@@ -182,7 +182,7 @@ export const CALLS: Readonly<Record<string, Schema>> = {
         ['endpoint'],
       ),
       operationId: text('The id of the operation.'),
-      parameters: named('Parameters by their names.', ref('filter')),
+      parameters: pairs('Parameters by their names.'),
       authentication: ref('authentication'),
       ...ANSWER,
     },

@@ -88,7 +88,7 @@ export class SimulatedRun {
     if (this.#machine.result !== undefined) return false
     if (this.#machine.spent > EVALUATION_STEPS_MAX)
       throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
-    const coming = this.#clock.next()
+    const coming = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
     if (coming === undefined) return false
     this.#happen(coming)
     return true

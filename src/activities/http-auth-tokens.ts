@@ -60,7 +60,8 @@ export class Tokens {
     const askedMs = this.#now()
     const answer = await line.send(await tokenRequest(scheme, given, endpoint), LIMITS.tokenAnswerBytesMax)
     const { access_token: text, token_type: type, expires_in: lifetime } = granted(scheme, answer)
-    if (typeof text !== 'string' || (typeof type === 'string' && type.toLowerCase() !== 'bearer')) {
+    const isBearer = typeof type !== 'string' || type.toLowerCase() === 'bearer'
+    if (typeof text !== 'string' || text.length > LIMITS.tokenCharsMax || !isBearer) {
       throw callFailure('authentication', `The issuer of \`${scheme}\` gave no bearer token.`)
     }
     checkIssuer(text, given['issuers'])

@@ -59,9 +59,9 @@ export function createActivities(platform: Platform): Implementation {
   }
   const tokens = new Tokens()
   const documents = new Documents()
-  const way = async (call: Call): Promise<Way> => {
+  const way = async (call: Call, timeoutMs?: number): Promise<Way> => {
     const allowed = await egressAllowed(await active(call, 'workspace_admin'))
-    return { line: new Line(platform.egress, allowed), tokens, run: call.workflowId }
+    return { line: new Line(platform.egress, allowed, timeoutMs), tokens, run: call.workflowId }
   }
   return {
     changeStanding: async (call, input) => {
@@ -84,7 +84,8 @@ export function createActivities(platform: Platform): Implementation {
     planOpenApi: async (call, request) => {
       const { tenantId, workspaceId } = workspaceOf(call)
       const whose = `${tenantId}:${workspaceId}`
-      return bounded(await planOpenApi(request.arguments, whose, documents, await way(call)))
+      const read = await way(call, LIMITS.openApi.timeoutMs)
+      return bounded(await planOpenApi(request.arguments, whose, documents, read))
     },
     runFunction: (call, input) =>
       beating(runFunction(platform.functions, () => active(call, 'service'), input)),

@@ -76,13 +76,19 @@ function mediaOf(types: readonly string[]): string {
   )
 }
 
-/** Names of the properties of an object, also of those it is made of; undefined where it has none of its own. */
-function propertiesOf(document: Fields, schema: unknown, depth = 0): readonly string[] | undefined {
-  const { properties, allOf } = resolved(document, schema)
-  const parts = Array.isArray(allOf) && depth < 5 ? allOf.slice(0, 50) : []
-  const names = parts.flatMap((part) => propertiesOf(document, part, depth + 1) ?? [])
-  if (properties === undefined && names.length === 0) return undefined
-  return [...Object.keys(fieldsOf(properties)), ...names]
+/** Names of the properties of an object, also of those it is made of, each looked at once; undefined where it has none. */
+function propertiesOf(document: Fields, schema: unknown): readonly string[] | undefined {
+  const names = new Set<string>()
+  const seen = new Set<Fields>()
+  const left = [resolved(document, schema)]
+  for (let at = left.pop(); at !== undefined; at = left.pop()) {
+    if (seen.has(at)) continue
+    seen.add(at)
+    const { properties, allOf } = at
+    for (const name of Object.keys(fieldsOf(properties))) names.add(name)
+    for (const part of Array.isArray(allOf) ? allOf : []) left.push(resolved(document, part))
+  }
+  return names.size === 0 ? undefined : [...names]
 }
 
 /**

@@ -1,11 +1,11 @@
 /** Knows OpenAPI documents: fetched through the guard, read as JSON or YAML, and kept for a while for one workspace. */
 
-import { parse } from 'yaml'
 import { LIMITS } from '../core/limits.ts'
 import { callFailure } from './call-failure.ts'
 import { sendAs, type Way } from './http-auth.ts'
 import { type Fields, fieldsOf } from './http-auth-fields.ts'
 import { toUrl } from './http-call.ts'
+import { readYaml } from './openapi-yaml.ts'
 
 interface Kept {
   readonly document: Fields
@@ -35,7 +35,7 @@ export class Documents {
     const kept = authentication === undefined ? this.#found(key) : undefined
     if (kept !== undefined) return { document: kept, url }
     const text = await fetched(url, authentication, way)
-    const document = versioned(read(text))
+    const document = versioned(await read(text, workspace))
     if (authentication === undefined) this.#keep(key, document, Buffer.byteLength(text))
     return { document, url }
   }
@@ -77,23 +77,23 @@ async function fetched(url: URL, authentication: unknown, way: Way): Promise<str
 }
 
 /** JSON begins with a brace; there is YAML that does too, and nobody writes a document in it. */
-function read(text: string): Fields {
-  const isJson = text.trimStart().startsWith('{')
-  if (!isJson && Buffer.byteLength(text) > LIMITS.openApi.yamlBytesMax) {
-    const detail = `An OpenAPI document in YAML may have ${LIMITS.openApi.yamlBytesMax} bytes; use its JSON.`
-    throw callFailure('configuration', detail)
-  }
-  try {
-    return fieldsOf(isJson ? JSON.parse(text) : fromYaml(text))
-  } catch {
-    const form = isJson ? 'JSON' : 'YAML, or refers to itself too often'
-    throw callFailure('configuration', `The OpenAPI document is not valid ${form}.`)
-  }
+async function read(text: string, workspace: string): Promise<Fields> {
+  if (text.trimStart().startsWith('{')) return fieldsOf(fromJson(text))
+  const value = await readYaml(text, workspace)
+  if (value !== undefined) return fieldsOf(value)
+  const most = `${LIMITS.openApi.yamlBytesMax} bytes and ${LIMITS.openApi.yamlMs} ms`
+  throw callFailure(
+    'configuration',
+    `The OpenAPI document is not valid YAML, or takes more than ${most} to read.`,
+  )
 }
 
-/** Aliases are counted as often as they are followed; comparing all keys of a mapping would take the square of them. */
-function fromYaml(text: string): unknown {
-  return parse(text, { maxAliasCount: 100, uniqueKeys: false, logLevel: 'silent', prettyErrors: false })
+function fromJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw callFailure('configuration', 'The OpenAPI document is not valid JSON.')
+  }
 }
 
 function versioned(document: Fields): Fields {

@@ -113,7 +113,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   pipes: 'pipeDelimited',
 }
 
-export function oldParameter(given: Fields): Parameter {
+function oldParameter(given: Fields): Parameter {
   const format = String(given['collectionFormat'] ?? 'csv')
   const style = FORMATS[format] ?? (given['in'] === 'path' || given['in'] === 'header' ? 'simple' : 'form')
   return { ...common(given), style, explode: format === 'multi', reserved: false, json: false }

@@ -13,6 +13,7 @@ export function resolved(document: Fields, value: unknown): Fields {
   for (let count = 0; typeof found['$ref'] === 'string'; count++) {
     const ref = found['$ref']
     if (count === LIMITS.openApi.refsMax) throw refused(ref, 'leads to no end')
+    if (ref.length > LIMITS.openApi.refCharsMax) throw refused(ref, 'is too long')
     if (!ref.startsWith('#')) throw refused(ref, 'leads out of the document, which is not followed')
     found = pointed(document, ref)
   }

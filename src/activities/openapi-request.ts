@@ -65,8 +65,9 @@ function checkThere({ parameters, body }: Operation, values: ReadonlyMap<string,
     ...(body === undefined ? [] : [body.name, ...(body.fields ?? [])]),
   ]
   if (body !== undefined && body.fields === undefined) return
+  const names = new Set(known)
   for (const name of values.keys()) {
-    if (known.includes(name) || (body !== undefined && name === 'body')) continue
+    if (names.has(name) || (body !== undefined && name === 'body')) continue
     const near = nearest(name, known)
     const hint = near === undefined ? '' : ` Did you mean \`${near}\`?`
     throw callFailure('validation', `The operation has no parameter \`${name.slice(0, 200)}\`.${hint}`)
@@ -79,7 +80,8 @@ function bodyValue(
   values: ReadonlyMap<string, unknown>,
 ): string | undefined {
   if (body === undefined) return undefined
-  const others = [...values].filter(([name]) => !parameters.some((one) => one.name === name))
+  const taken = new Set(parameters.map(({ name }) => name))
+  const others = [...values].filter(([name]) => !taken.has(name))
   const [whole] = others.filter(([name]) => name === body.name || name === 'body')
   if (whole !== undefined && others.length > 1) {
     const detail = `Beside \`${whole[0]}\`, which is the whole body, nothing else can be in it.`
@@ -94,8 +96,9 @@ function bodyValue(
 
 /** A value stays within its segment, and no segment becomes one that leads elsewhere. */
 function pathOf({ path }: Operation, given: Given): string {
+  const byName = new Map(given.map((one) => [one[0].name, one]))
   const filled = path.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
-    const [one, value] = given.find(([parameter]) => parameter.name === name) ?? []
+    const [one, value] = byName.get(name) ?? []
     if (one === undefined)
       throw callFailure('configuration', `The path needs \`${name}\`, which is no parameter.`)
     const text = segmentOf(one, value)

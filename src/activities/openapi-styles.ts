@@ -25,7 +25,7 @@ const BETWEEN: Readonly<Record<string, string>> = {
 }
 
 /** RFC 3986: all but unreserved characters; half a surrogate pair becomes U+FFFD. */
-export function percentEncoded(text: string, reserved = false): string {
+function percentEncoded(text: string, reserved = false): string {
   const encoded = encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\ufffd'))
   const strict = encoded.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
   // Never what would end the value, or mean something else in it: & = + # %.

@@ -1,6 +1,7 @@
 /** Every number that bounds something, with its unit in the name. */
 
 import { AUDIT_LIMITS } from './limits/audit.ts'
+import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 
 export const LIMITS = {
@@ -72,23 +73,6 @@ export const LIMITS = {
   keyGraceSecondsMax: 2_592_000,
   /** How far the time of a key's last use may lag behind. */
   keyUseLagMs: 60_000,
-  httpCallTimeoutMs: 30_000,
-  httpCallBytesMax: 1_048_576,
-  /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
-  tokenAnswerBytesMax: 65_536,
-  tokenLeewayMs: 10_000,
-  /** In the memory of one worker. */
-  runTokensMax: 2_000,
-  openApi: {
-    documentBytesMax: 8_388_608,
-    /** YAML takes far longer to read than JSON, and the worker does nothing else meanwhile. */
-    yamlBytesMax: 1_048_576,
-    timeoutMs: 15_000,
-    keptMs: 300_000,
-    keptBytesMax: 16_777_216,
-    /** `$ref` to `$ref` to … */
-    refsMax: 20,
-  },
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
   /** Of what a call answered, as it is kept with its step, for simulations. */
@@ -270,4 +254,5 @@ export const LIMITS = {
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
+  ...CALL_LIMITS,
 } as const

@@ -69,6 +69,11 @@ export class World implements Effects {
     return new Promise((done) => setTimeout(done, durationMs))
   }
 
+  /** No feature waits for the outside: one that does shall fail. */
+  wait(what: string): Promise<Json> {
+    return Promise.reject(new Error(`Nobody here answers ${what}.`))
+  }
+
   scope(work: () => Promise<void>): { cancel(): void } {
     void work()
     return { cancel: () => {} }

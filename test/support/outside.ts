@@ -20,6 +20,8 @@ interface Answer {
   readonly text?: string | Buffer
   /** The connection ends without an answer. */
   readonly gone?: true
+  /** No answer comes. */
+  readonly hangs?: true
 }
 
 export type Route = (asked: Asked, outside: Outside) => Answer
@@ -72,6 +74,7 @@ export class Outside {
       .filter((path) => asked.url.startsWith(path))
       .sort((a, b) => b.length - a.length)[0]
     const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(asked, this)
+    if (answer?.hangs) return
     if (answer?.gone) return void response.destroy()
     const { status = 200, headers = {}, json, text } = answer ?? {}
     const type = json === undefined ? {} : { 'content-type': 'application/json' }

@@ -18,11 +18,13 @@ beforeAll(async () => {
   const location = `${elsewhere.origin}/secured`
   outside = await Outside.open({
     '/moved': () => ({ status: 302, headers: { location } }),
+    '/hang': () => ({ hangs: true }),
     '/no-digest': () => ({ status: 401, headers: { 'www-authenticate': 'Basic realm="x"' } }),
     '/auth-int': () => ({
       status: 401,
       headers: { 'www-authenticate': 'Digest realm="x", nonce="y", qop="auth-int"' },
     }),
+    '/oauth2/token/long': () => ({ json: { access_token: 'x'.repeat(9_000) } }),
     '/oauth2/token/strange': () => ({ json: { access_token: 'x', token_type: 'DPoP' } }),
     '/other/.well-known/openid-configuration': () => ({
       json: { issuer: 'https://other.example', token_endpoint: `${outside.origin}/realm/token` },
@@ -234,6 +236,7 @@ describe('oauth2', () => {
     ['a wrong secret', { client: { id: 'runner', secret: 'hidden' } }, 'authentication'],
     ['a grant that needs a person', { grant: 'authorization_code' }, 'configuration'],
     ['a token of another kind', { endpoints: { token: 'oauth2/token/strange' } }, 'authentication'],
+    ['a token of 9,000 letters', { endpoints: { token: 'oauth2/token/long' } }, 'authentication'],
     ['no token endpoint', { endpoints: { token: '/nowhere' } }, 'authentication'],
     ['an authority with credentials', { authority: 'http://a:hidden@x.example' }, 'configuration'],
     ['an authority that is none', { authority: 'x' }, 'configuration'],
@@ -268,6 +271,18 @@ describe('oidc', () => {
     const named = oidc(authority, { issuers: ['https://other.example'] })
     expect(await asked('/secured', named)).toEqual({ secured: true })
   })
+})
+
+test('all requests of one call have its time together', async () => {
+  let time = 0
+  const line = new Line(new Egress([outside.place]), [], 30_000, () => time)
+  const hang = { method: 'GET', url: new URL(`${outside.origin}/hang`), headers: {} }
+  await line.send({ ...hang, url: new URL(`${outside.origin}/echo`) })
+  time = 29_900
+  const started = performance.now()
+  await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
+  await expect(line.upTo(1).send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
+  expect(performance.now() - started).toBeLessThan(5_000)
 })
 
 describe('what is shown', () => {

@@ -1,14 +1,9 @@
-/** OpenAPI documents: what request an operation's arguments mean, in each version, and what is refused, by its name. */
+/** Operations of OpenAPI documents: what request their arguments mean, in each version, and what is refused, by its name. */
 
 import { ApplicationFailure } from '@temporalio/common'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Tokens } from '../../src/activities/http-auth-tokens.ts'
-import { Line } from '../../src/activities/line.ts'
-import { Documents } from '../../src/activities/openapi-document.ts'
+import { describe, expect, test } from 'vitest'
 import { operationOf } from '../../src/activities/openapi-operation.ts'
 import { requestOf } from '../../src/activities/openapi-request.ts'
-import { Egress } from '../../src/platform/egress.ts'
-import { Outside } from '../support/outside.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -311,6 +306,24 @@ describe('what is refused', () => {
     expect([type, detail.includes(why)]).toEqual(['configuration', true])
   })
 
+  test('a document that would keep the thread for minutes is read in a moment', () => {
+    const part = { $ref: '#/components/tree' }
+    const tree = { allOf: Array.from({ length: 2_000 }, () => part) }
+    const chain = { allOf: [{}] as unknown[] }
+    for (let n = 0; n < 50_000; n++) chain.allOf = [{ allOf: chain.allOf }]
+    tree.allOf.push(chain as never)
+    const parameters = Array.from({ length: 20_000 }, (_, n) => ({ name: `p${n}`, in: 'path' }))
+    const path = parameters.map(({ name }) => `/{${name}}`).join('')
+    const requestBody = { content: { 'application/json': { schema: part } } }
+    const document = three({ requestBody, parameters }, path, { components: { tree } })
+    const started = performance.now()
+    request(document, Object.fromEntries(parameters.map(({ name }) => [name, 'x'])))
+    expect(refused(() => request(three({ parameters: [{ $ref: `#/${'a/'.repeat(1_000)}` }] })))[1]).toContain(
+      'too long',
+    )
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+
   test('references with escapes are followed; a schema that holds itself does no harm', () => {
     const tree: Fields = {
       type: 'object',
@@ -323,86 +336,5 @@ describe('what is refused', () => {
       components,
     })
     expect(request(document, { below: {}, q: 1 })).toMatchObject({ body: '{"below":{}}' })
-  })
-})
-
-describe('documents', () => {
-  let outside: Outside
-  let text = ''
-  beforeAll(async () => {
-    outside = await Outside.open({ '/doc': () => ({ text }), '/gone': () => ({ status: 410 }) })
-  })
-  afterAll(() => outside.close())
-
-  let nowMs = 0
-  const documents = new Documents(() => nowMs)
-  const read = (
-    source: string,
-    workspace = 'w',
-    path = `/doc?${Math.random()}`,
-    authentication?: unknown,
-  ) => {
-    text = source
-    const way = { line: new Line(new Egress([]), [outside.place]), tokens: new Tokens(), run: 'r' }
-    return documents.at({ endpoint: `${outside.origin}${path}`, authentication }, workspace, way)
-  }
-  const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
-
-  test('JSON and YAML', async () => {
-    expect((await read(JSON_TEXT)).document).toEqual({ openapi: '3.0.3', paths: {} })
-    expect((await read(`\ufeff${JSON_TEXT}`)).document).toMatchObject({ openapi: '3.0.3' })
-    expect((await read("swagger: '2.0'\npaths: &a {}\nmore: *a")).document).toMatchObject({ more: {} })
-  })
-
-  test.each([
-    ['no JSON', '{"openapi":'],
-    ['no YAML', 'a: [b'],
-    ['another version', '{"openapi":"4.0.0"}'],
-    ['no document', '[1]'],
-    ['a text', 'hello'],
-    ['nothing', ''],
-    [
-      'a bomb',
-      `openapi: 3.0.0\na0: &a0 [x]\n${Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}]`).join('\n')}`,
-    ],
-    ['YAML without measure', `openapi: 3.0.0\nx: ${'y'.repeat(1_100_000)}`],
-    ['100,000 levels of YAML', '['.repeat(100_000)],
-    ['100,000 levels of JSON', `{"a":${'['.repeat(100_000)}`],
-  ])('%s is refused within a moment', async (_name, source) => {
-    const started = performance.now()
-    await expect(read(source)).rejects.toMatchObject({ nonRetryable: true, type: 'configuration' })
-    expect(performance.now() - started).toBeLessThan(3_000)
-  })
-
-  test('50 MB are not read to their end', async () => {
-    await expect(read(JSON_TEXT.padEnd(52_428_800))).rejects.toMatchObject({ code: 'upstream_invalid' })
-  })
-
-  test('a document that is not there', async () => {
-    await expect(read('', 'w', '/gone')).rejects.toMatchObject({ type: 'communication' })
-  })
-
-  test('it is kept for a while, for one workspace, and never where it was asked for with credentials', async () => {
-    const count = () => outside.askedFor('/doc-kept').length
-    outside.asked.length = 0
-    await read(JSON_TEXT, 'w', '/doc-kept')
-    await read(JSON_TEXT, 'w', '/doc-kept')
-    expect(count()).toBe(1)
-    await read(JSON_TEXT, 'other', '/doc-kept')
-    expect(count()).toBe(2)
-    const bearer = { scheme: 'bearer', properties: { token: 'x' } }
-    await read(JSON_TEXT, 'w', '/doc-kept', bearer)
-    await read(JSON_TEXT, 'w', '/doc-kept', bearer)
-    expect(count()).toBe(4)
-    nowMs += 300_001
-    await read(JSON_TEXT, 'w', '/doc-kept')
-    expect(count()).toBe(5)
-  })
-
-  test('large ones make room for each other', async () => {
-    const large = JSON_TEXT.padEnd(7_000_000)
-    outside.asked.length = 0
-    for (const name of ['a', 'b', 'c', 'c', 'a']) await read(large, 'w', `/doc-${name}`)
-    expect(outside.asked.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
   })
 })
