@@ -76,3 +76,27 @@ test('readings are gathered until the batch is closed', async () => {
   await signal({ source: '/oven', id: 'end', type: 'sensor.closed' })
   expect(await ended(id)).toMatchObject({ status: 'completed', output: { count: 2, hottest: 100 } })
 })
+
+test('a function judges a comment, which is published', async () => {
+  const source = 'export default ({ text }: { text: string }) => ({ toxicity: text === "Lovely!" ? 0.1 : 1 })'
+  const body = { workspace_id: room.workspaceId, name: 'judge-comment', source }
+  expect((await call('POST', '/v1/functions', { as: room.operator, body })).status).toBe(201)
+  const { output } = await ended(await started('moderation', { text: 'Lovely!' }))
+  expect(output).toEqual({ published: expect.any(String) })
+  expect(await documents('comments')).toMatchObject([{ text: 'Lovely!' }])
+})
+
+test('a customer is welcomed by a flow of its own, and trained by another', async () => {
+  const flow = (name: string, version: string, task: string) =>
+    `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
+  for (const [name, version, task] of [
+    ['welcome-mail', '1.0.0', 'wait: PT0.1S'],
+    ['training', '1.2.0', 'set: { trainer: Bob }'],
+  ] as const) {
+    const body = { name, source: flow(name, version, task) }
+    await call('POST', `${room.flows}/definitions`, { as: room.operator, body })
+    await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
+  }
+  const { output } = await ended(await started('onboarding', { email: 'ada@example.com', plan: 'team' }))
+  expect(output).toEqual({ account: expect.any(String), trainer: 'Bob' })
+})
