@@ -47,7 +47,8 @@ const HEAD = `# Conformance of the flow language
 
 Constructs of the Open Workflow Specification 1.0.3, and ours. \`yes\`: a flow with it is compiled and run in the simulator
 by test/flows/conformance.test.ts, or the test that is named proves it. \`refused\`: it is a fault at compile time, with
-that code, by the same test. The rows are in flows-dsl/conformance.
+that code, by the same test. The rows are in flows-dsl/conformance. The specification's own scenarios and definitions are run
+from a checkout of it: \`npm run test:ctk -- <folder>\` and \`npm run test:ows -- <folder>\`.
 `
 
 function tableOf(part: string, rows: readonly ConformanceRow[]): string {
