@@ -8,7 +8,7 @@ import { failure } from '../failure.ts'
 import type { Run } from '../filter.ts'
 import { placesOf } from '../text.ts'
 import { deletePaths, setPath } from '../update.ts'
-import { add, compare, sortedKeys } from '../values.ts'
+import { add, compare, keysIn, sortedKeys } from '../values.ts'
 import { typeOf } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
 
@@ -112,13 +112,14 @@ function contains(a: Json, b: Json, budget: Budget, depth: number): boolean {
 }
 
 function contained(a: Json, b: Json, budget: Budget, depth: number): boolean {
+  spend(budget, 1)
   return typeOf(a) === typeOf(b) && contains(a, b, budget, depth + 1)
 }
 
 /** The sum of the items; strings and arrays are joined in one go, not each with what came before. */
 function addAll(input: Json, budget: Budget): Json {
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
-  const items = Array.isArray(input) ? input : Object.values(input)
+  const items = Array.isArray(input) ? input : keysIn(input, budget).map((key) => input[key] ?? null)
   if (items.length > 2 && items.every((item) => typeof item === 'string')) {
     charge(
       budget,
@@ -171,6 +172,7 @@ function flattened({ budget }: Run, input: Json, depth: number): Json[] {
 }
 
 function transposed(rows: readonly Json[], budget: Budget): Json[] {
+  spend(budget, rows.length)
   const lists = rows.map((row) => itemsOf(row, 'Cannot index %t with number'))
   const width = lists.reduce((most, row) => Math.max(most, row.length), 0)
   charge(budget, width * rows.length * 16)

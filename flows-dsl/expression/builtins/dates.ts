@@ -9,8 +9,9 @@ import { formatTime } from './strftime.ts'
 import { parseTime } from './strptime.ts'
 
 export const DATES: ValueBuiltins = {
-  'mktime/0': (_run, input) => {
+  'mktime/0': ({ budget }, input) => {
     if (!Array.isArray(input)) throw failure('mktime requires array inputs')
+    charge(budget, input.length)
     return secondsOf(momentFrom(input, 'mktime'))
   },
   'gmtime/0': (_run, input) => broken(input, 'gmtime()'),
@@ -33,6 +34,7 @@ function broken(input: Json, name: string): number[] {
 }
 
 function written(input: Json, format: Json, name: string, budget: Budget): string {
+  if (Array.isArray(input)) charge(budget, input.length)
   const moment: Moment = typeof input === 'number' ? momentOf(input) : momentFrom(input, name)
   if (typeof format !== 'string') throw failure(`${name} requires a string format`)
   charge(budget, format.length * 8)

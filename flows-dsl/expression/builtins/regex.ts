@@ -68,6 +68,7 @@ function matches(input: Json, regex: Json, flags: Json, budget: Budget, onlyTest
   const how = { points, budget, longest: wanted.includes('l'), notEmpty: wanted.includes('n') }
   const found: Json[] = []
   for (let from = 0; from <= points.length; ) {
+    spend(budget, 1 + groups.length * 2)
     const slots = search(program, groups.length, from, how)
     if (slots === undefined) break
     found.push(onlyTest ? null : described(slots, groups, points, budget))
