@@ -1,26 +1,42 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What it costs to read a flow: a definition of 200 tasks of all sorts, compiled; the same, with faults. */
+/** What it costs to read a flow: a definition of 200 tasks of all sorts, compiled, and the same with faults; and what it costs to run one. */
 
 import { compile } from '../flows-dsl/compile.ts'
+import type { FlowIR } from '../flows-dsl/ir.ts'
+import { simulate } from '../flows-dsl/simulator/simulate.ts'
 import { CATALOGUE } from '../src/resources/catalogue.ts'
 import { interleaved, print } from './measure.ts'
 
 const ROUNDS = 200
 const TASKS = 200
+const STEPS = 1_000
 
 /** Prints everything; takes a few seconds. */
 export async function flowsDsl(): Promise<void> {
   const sound = definition(TASKS)
   const faulty = sound.replaceAll('collection.get', 'colection.get')
+  const pure = compile(steps(STEPS), { catalogue: CATALOGUE }).ir
   const works = {
     [`compile ${TASKS} tasks, ${Math.round(sound.length / 1024)} KB`]: async () => compiled(sound, 0),
     [`compile ${TASKS} tasks, ${TASKS / 4} of them at fault`]: async () => compiled(faulty, TASKS / 4),
     'compile 1 task': async () => compiled(definition(1), 0),
+    [`simulate ${STEPS} steps without effects`]: async () => simulated(pure),
   }
   print('ms', 'p50', 'p99')
   for (const [name, { p50Ms, p99Ms }] of Object.entries(await interleaved(ROUNDS, works))) {
     print(name, p50Ms, p99Ms)
   }
+}
+
+function simulated(ir: FlowIR | undefined): void {
+  const output = ir && simulate(ir, { input: { n: 0 } }).output
+  if (JSON.stringify(output) !== JSON.stringify({ n: STEPS }))
+    throw new TypeError('It came to something else.')
+}
+
+function steps(count: number): string {
+  const tasks = Array.from({ length: count }, (_, n) => `  - s${n}: { set: { n: '\${ .n + 1 }' } }`)
+  return `document: { dsl: '1.0.3', namespace: bench, name: pure, version: '1.0.0' }\ndo:\n${tasks.join('\n')}\n`
 }
 
 function compiled(source: string, wanted: number): void {

@@ -3,6 +3,7 @@
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
+import { expressions } from './expressions.ts'
 import { flowsDsl } from './flows-dsl.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
@@ -15,6 +16,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   changes,
   collections,
   ndjson,
+  expressions,
   'flows-dsl': flowsDsl,
 }
 

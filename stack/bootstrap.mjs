@@ -18,6 +18,7 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
   'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
+  'test:jq': [...RUN_TS, 'test/jq/score.ts'],
   'test:ows': [...RUN_TS, 'test/ows/score.ts'],
   'test:ctk': [...RUN_TS, 'test/ows/ctk.ts'],
   bench: [...RUN_TS, 'bench/main.ts'],

@@ -12,6 +12,8 @@ interface Expectation {
   readonly output?: Json
   /** Fields that the error must have. */
   readonly error?: JsonObject
+  /** Fields of what was undone, by `pointer#iteration`, and of what could not be: `{undone, failures}`. */
+  readonly compensation?: JsonObject
   /** Names of tasks in the order in which they are entered; `-name` for one that is skipped. */
   readonly steps?: readonly string[]
   /** What is asked of functions, in this order; of arguments, those that are given. */
@@ -46,6 +48,7 @@ const EXPECT: Readonly<Record<string, Check>> = {
   status: isStatus,
   output: isAny,
   error: isObject,
+  compensation: isObject,
   steps: (value) => Array.isArray(value) && value.every(isText),
   calls: (value) => Array.isArray(value) && value.every(isObject),
 }

@@ -17,11 +17,14 @@ export interface CheckedCase {
 /** Simulates a case and compares. @throws SimulationInvalid where the case makes no sense to the flow */
 export function checkCase(ir: FlowIR, { name, expect, ...simulation }: FlowCase): CheckedCase {
   const simulated = simulate(ir, simulation)
-  const { status = 'completed', output, error, steps, calls } = expect
+  const { status = 'completed', output, error, compensation, steps, calls } = expect
   const found = [
     ...differences('status', status, simulated.status, false),
     ...(output === undefined ? [] : differences('output', output, simulated.output, false)),
     ...(error === undefined ? [] : differences('error', error, simulated.error, true)),
+    ...(compensation === undefined
+      ? []
+      : differences('compensation', compensation, simulated.compensation, true)),
     ...(calls === undefined ? [] : differences('calls', [...calls], callsOf(simulated.trace), true)),
     ...(steps === undefined ? [] : stepsDiffer(steps, simulated.trace)),
   ]

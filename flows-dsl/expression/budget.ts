@@ -31,10 +31,16 @@ export function checkSize(budget: Budget, size: number): void {
   if (size > budget.sizeMax) refuse(`A value is larger than ${budget.sizeMax}.`)
 }
 
-/** Pays for a text, or a list of items, that is about to be made. @throws FlowError (expression) */
+/** Pays for a text, or a copy of a list, that is about to be made. @throws FlowError (expression) */
 export function charge(budget: Budget, size: number): void {
   checkSize(budget, size)
   spend(budget, 1 + (size >> 4))
+}
+
+/** Pays for a list whose items are about to be made one by one. @throws FlowError (expression) */
+export function chargeItems(budget: Budget, count: number): void {
+  checkSize(budget, count)
+  spend(budget, 1 + (count >> 1))
 }
 
 /** @throws FlowError (expression) */

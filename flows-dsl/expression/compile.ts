@@ -35,7 +35,7 @@ export function filterOf(expression: Expression): Filter {
 
 /** @param tail whether the outputs are those of a function, so that it may end with a call */
 function compileNode(node: Expression, outer: Scope, tail = false): Filter {
-  const scope = outer.deeper()
+  const scope = outer.inside(node)
   switch (node.op) {
     case 'identity':
       return IDENTITY

@@ -25,14 +25,16 @@ export type Expression =
   | { readonly op: 'identity' }
   | { readonly op: 'literal'; readonly value: Json }
   | { readonly op: 'variable'; readonly name: string }
-  | { readonly op: 'index'; readonly of: Expression; readonly key: Expression }
+  /** `optional` is the `?` behind a path: what cannot be read yields nothing, but what stands before it may fail. */
+  | { readonly op: 'index'; readonly of: Expression; readonly key: Expression; readonly optional?: true }
   | {
       readonly op: 'slice'
       readonly of: Expression
       readonly from: Expression | null
       readonly to: Expression | null
+      readonly optional?: true
     }
-  | { readonly op: 'iterate'; readonly of: Expression }
+  | { readonly op: 'iterate'; readonly of: Expression; readonly optional?: true }
   | { readonly op: 'object'; readonly entries: readonly (readonly [Expression, Expression])[] }
   | { readonly op: 'array' | 'comma'; readonly items: readonly Expression[] }
   /** `format` is the name of what the values that are put in are written as. */
@@ -99,7 +101,7 @@ export type Expression =
 /** The expression of one kind. */
 export type Of<Op extends Expression['op']> = Among<Op, Expression>
 
-type Among<Op, E> = E extends { readonly op: infer Own } ? (Op extends Own ? E : never) : never
+type Among<Op, E> = E extends { readonly op: infer Own } ? (Own & Op extends never ? never : E) : never
 
 /** Why a text is no expression. `offset` counts UTF-16 units from the start of the text. */
 export interface ExpressionFault {

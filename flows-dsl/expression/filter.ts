@@ -37,6 +37,8 @@ export interface Held {
 export interface Closure {
   readonly filter: Filter
   readonly env: Env
+  /** What the argument holds of the stack while its outputs are used. */
+  readonly height: number
 }
 
 /** `break`: thrown past everything up to the label. */
@@ -53,7 +55,7 @@ export const TAIL = 2
 export type Signal = typeof STOP | typeof ON | typeof TAIL
 
 export type Emit = (value: Json) => Signal
-type EmitAt = (place: Place, value: Json) => Signal
+export type EmitAt = (place: Place, value: Json) => Signal
 
 export type One = (run: Run, env: Env, input: Json) => Json
 export type Each = (run: Run, env: Env, input: Json, emit: Emit) => Signal
@@ -122,11 +124,27 @@ export function collect(filter: Filter, run: Run, env: Env, input: Json): Json[]
   return values
 }
 
-/** Levels of expressions that may be open at once: each takes a few frames of the stack of the engine. */
+/** Levels of expressions that may be open at once. All of them need less than half of the stack of a main thread. */
 const OPEN_MAX = 2_000
 
-/** Goes deeper; who calls it subtracts the same from `run.depth` when it is back. */
+/** What a call takes besides the expressions in it. */
+const CALL_LEVELS = 3
+
+/** Goes deeper, by a call; `ascend` goes back, unless an error does. */
 export function descend(run: Run, levels: number): void {
-  run.depth += levels
+  run.depth += levels + CALL_LEVELS
   if (run.depth > OPEN_MAX) refuse(`Functions call each other deeper than ${OPEN_MAX} levels of expressions.`)
+}
+
+export function ascend(run: Run, levels: number): void {
+  run.depth -= levels + CALL_LEVELS
+}
+
+/** Calls what is still to be called, in the midst of a function. */
+export function settleWithin(run: Run, levels: number, signal: Signal, emit: Emit): Signal {
+  if (signal !== TAIL) return signal
+  descend(run, levels)
+  const settled = settle(run, signal, emit)
+  ascend(run, levels)
+  return settled
 }

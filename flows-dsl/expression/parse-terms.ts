@@ -1,6 +1,6 @@
 /** Knows what a term is, and what can be attached to one: fields, indices, slices, `?`. */
 
-import type { Expression } from './expression.ts'
+import type { Expression, Of } from './expression.ts'
 import { parseText } from './literals.ts'
 import { parseObject } from './parse-objects.ts'
 import { parseVariable } from './parse-variables.ts'
@@ -32,14 +32,26 @@ function parseSuffix(reader: Reader, of: Expression): Expression | undefined {
   const { cursor } = reader
   cursor.blank()
   const start = cursor.offset
-  if (cursor.match(/\?(?!\/\/)/y) !== undefined) return { op: 'try', body: of, handler: null }
-  if (cursor.sees('[')) return parseBrackets(reader, of)
+  if (takeOptional(reader)) return { op: 'try', body: of, handler: null }
+  if (cursor.sees('[')) return optional(reader, parseBrackets(reader, of))
   if (cursor.match(/\.(?!\d)/y) === undefined) return undefined
   const key = parseName(reader)
-  if (key !== undefined) return { op: 'index', of, key }
+  if (key !== undefined) return optional(reader, { op: 'index', of, key })
   if (!cursor.sees('[')) throw unexpected(cursor, start)
-  return parseBrackets(reader, of)
+  return optional(reader, parseBrackets(reader, of))
 }
+
+function takeOptional({ cursor }: Reader): boolean {
+  cursor.blank()
+  return cursor.match(/\?(?!\/\/)/y) !== undefined
+}
+
+/** A `?` right behind a part of a path belongs to that part alone. */
+function optional(reader: Reader, part: Access): Expression {
+  return takeOptional(reader) ? { ...part, optional: true } : part
+}
+
+type Access = Of<'index' | 'slice' | 'iterate'>
 
 /** The name of a field behind its dot. */
 function parseName(reader: Reader): Expression | undefined {
@@ -49,7 +61,7 @@ function parseName(reader: Reader): Expression | undefined {
 }
 
 /** `[]`, `[key]`, `[from:to]`, `[from:]`, `[:to]`. */
-function parseBrackets(reader: Reader, of: Expression): Expression {
+function parseBrackets(reader: Reader, of: Expression): Access {
   const { cursor } = reader
   cursor.expect('[')
   if (cursor.take(']')) return { op: 'iterate', of }
@@ -90,7 +102,9 @@ function parseDot(reader: Reader): Expression {
   if (cursor.take('..')) return { op: 'call', name: 'recurse', args: [] }
   cursor.take('.')
   const key = parseName(reader)
-  return key === undefined ? { op: 'identity' } : { op: 'index', of: { op: 'identity' }, key }
+  return key === undefined
+    ? { op: 'identity' }
+    : optional(reader, { op: 'index', of: { op: 'identity' }, key })
 }
 
 function parseArray(reader: Reader): Expression {

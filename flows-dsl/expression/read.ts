@@ -50,7 +50,7 @@ function parseNamed(text: string): Json {
 function faultOf(text: string): string {
   const quote = text.indexOf("'")
   if (quote >= 0) {
-    return `Invalid string literal; expected ", but got ' at line 1, column ${text.indexOf("'", quote + 1) + 1}`
+    return `Invalid string literal; expected ", but got ' at line 1, column ${text.indexOf("'", quote + 1) + 2}`
   }
   return `Invalid numeric literal at EOF at line 1, column ${text.length}`
 }

@@ -2,13 +2,15 @@
 
 import type { Expression } from './expression.ts'
 import type { Env, Filter, Held } from './filter.ts'
+import { heightAround, heightOf } from './height.ts'
 
 /** A function and what its body became; a function that calls itself is there before its body is. */
 export interface FunctionCell {
   body: Filter | undefined
   /** Whether it yields one value where its arguments do. */
   readonly one: boolean
-  readonly arity: number
+  /** What its body holds of the stack while its outputs are used. */
+  readonly height: number
   /** How many names are held where it is defined. */
   readonly size: number
 }
@@ -26,24 +28,39 @@ export class Scope {
   readonly size: number
   /** How many levels of expressions are above, within the function. */
   readonly level: number
+  /** How high the parts of the expression around stand upon each other. */
+  readonly #around: number
   readonly #bindings: readonly Binding[]
 
-  constructor(bindings: readonly Binding[] = [], size = 0, level = 0) {
+  constructor(bindings: readonly Binding[] = [], size = 0, level = 0, around = 0) {
     this.#bindings = bindings
     this.size = size
     this.level = level
+    this.#around = around
   }
 
   hold(kind: 'variable' | 'parameter' | 'label', name: string): Scope {
-    return new Scope([{ kind, name, slot: this.size }, ...this.#bindings], this.size + 1, this.level)
+    return new Scope(
+      [{ kind, name, slot: this.size }, ...this.#bindings],
+      this.size + 1,
+      this.level,
+      this.#around,
+    )
   }
 
   define(name: string, cell: FunctionCell): Scope {
-    return new Scope([{ kind: 'function', name, cell }, ...this.#bindings], this.size, this.level)
+    return new Scope(
+      [{ kind: 'function', name, cell }, ...this.#bindings],
+      this.size,
+      this.level,
+      this.#around,
+    )
   }
 
-  deeper(): Scope {
-    return new Scope(this.#bindings, this.size, this.level + 1)
+  /** Within a part of the expression; the other parts may be below it on the stack. */
+  inside(node: Expression): Scope {
+    const others = Math.max(0, this.#around - heightOf(node))
+    return new Scope(this.#bindings, this.size, this.level + 1 + others, heightAround(node))
   }
 
   /** The same names at the beginning of a function. */

@@ -1,6 +1,6 @@
 /** Knows strings as jq does: as sequences of code points. */
 
-import { type Budget, charge, spend } from './budget.ts'
+import { type Budget, chargeItems, spend } from './budget.ts'
 
 const SURROGATES = /[\ud800-\udfff]/
 
@@ -33,8 +33,7 @@ function unitAt(text: string, start: number, points: number): number {
 
 /** The code points of a text. */
 export function pointsOf(text: string, budget: Budget): number[] {
-  charge(budget, text.length)
-  spend(budget, text.length >> 3)
+  chargeItems(budget, text.length)
   const points: number[] = []
   for (let i = 0; i < text.length; i++) {
     const point = text.codePointAt(i) ?? 0
@@ -46,7 +45,7 @@ export function pointsOf(text: string, budget: Budget): number[] {
 
 /** Splits at each place where the other text stands; between all code points where that is empty. */
 export function splitText(text: string, separator: string, budget: Budget): string[] {
-  spend(budget, 1 + (text.length >> 3))
+  spend(budget, 1 + (text.length >> (separator === '' ? 1 : 3)))
   if (text === '') return []
   return separator === '' ? Array.from(text) : text.split(separator)
 }

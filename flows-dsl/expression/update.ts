@@ -7,28 +7,41 @@ import { type Budget, charge, checkDepth, spend } from './budget.ts'
 import { failure } from './failure.ts'
 import { compare, define } from './values.ts'
 
+/**
+ * Containers that one operation has made and that nobody else has seen: it may change them again instead of copying
+ * them for each path.
+ */
+export type Owned = Set<Json>
+
 /** `setpath`: what is missing on the way is made. @throws Failure, FlowError (expression) */
-export function setPath(value: Json, path: Json, to: Json, budget: Budget): Json {
-  return setAt(value, checkPath(path), 0, to, budget)
+export function setPath(value: Json, path: Json, to: Json, budget: Budget, owned: Owned = new Set()): Json {
+  return setAt(value, checkPath(path), 0, to, budget, owned)
 }
 
-function setAt(value: Json, path: readonly Json[], depth: number, to: Json, budget: Budget): Json {
+function setAt(
+  value: Json,
+  path: readonly Json[],
+  depth: number,
+  to: Json,
+  budget: Budget,
+  owned: Owned,
+): Json {
   const key = path[depth]
   if (key === undefined) return to
   checkDepth(budget, depth + 1)
   const below = depth + 1 === path.length ? null : at(value, key, budget)
-  return put(value, key, setAt(below, path, depth + 1, to, budget), budget)
+  return put(value, key, setAt(below, path, depth + 1, to, budget, owned), budget, owned)
 }
 
 /** The highest index that jq sets. */
 const INDEX_MAX = 536_870_911
 
 /** A copy of a value with another part below a key. */
-function put(value: Json, key: Json, part: Json, budget: Budget): Json {
+function put(value: Json, key: Json, part: Json, budget: Budget, owned: Owned): Json {
   if (typeof key === 'string' && (value === null || isObject(value)))
-    return putField(value ?? {}, key, part, budget)
+    return putField(value ?? {}, key, part, budget, owned)
   if (typeof key === 'number' && (value === null || Array.isArray(value)))
-    return putItem(value ?? [], key, part, budget)
+    return putItem(value ?? [], key, part, budget, owned)
   if (isObject(key) && (value === null || Array.isArray(value)))
     return putSlice(value ?? [], key, part, budget)
   if (isObject(key) && typeof value === 'string') throw failure('Cannot update string slices')
@@ -36,20 +49,22 @@ function put(value: Json, key: Json, part: Json, budget: Budget): Json {
   throw failure('Cannot index %t with %k', value, key)
 }
 
-function putField(object: JsonObject, key: string, part: Json, budget: Budget): Json {
-  const copy = { ...object }
+function putField(object: JsonObject, key: string, part: Json, budget: Budget, owned: Owned): Json {
+  const copy = owned.has(object) ? object : { ...object }
+  spend(budget, owned.has(copy) ? 1 : 1 + (Object.keys(copy).length >> 2))
+  owned.add(copy)
   define(copy, key, part)
-  spend(budget, 1 + (Object.keys(copy).length >> 2))
   return copy
 }
 
-function putItem(items: readonly Json[], key: number, part: Json, budget: Budget): Json {
+function putItem(items: Json[], key: number, part: Json, budget: Budget, owned: Owned): Json {
   if (Number.isNaN(key)) throw failure('Cannot set array element at NaN index')
   const index = Math.trunc(key) + (key < 0 ? items.length : 0)
   if (index < 0) throw failure('Out of bounds negative array index')
   if (index > INDEX_MAX) throw failure('Array index too large')
-  charge(budget, Math.max(items.length, index + 1))
-  const copy = items.slice()
+  charge(budget, owned.has(items) ? Math.max(0, index - items.length) : Math.max(items.length, index + 1))
+  const copy = owned.has(items) ? items : items.slice()
+  owned.add(copy)
   while (copy.length < index) copy.push(null)
   copy[index] = part
   return copy
@@ -73,6 +88,7 @@ export function deletePaths(value: Json, paths: readonly Json[], budget: Budget)
 function deleteSorted(value: Json, paths: readonly Json[][], depth: number, budget: Budget): Json {
   checkDepth(budget, depth + 1)
   const whole: Json[] = []
+  const owned: Owned = new Set()
   let left = value
   for (let i = 0; i < paths.length; ) {
     const path = paths[i] ?? []
@@ -82,7 +98,7 @@ function deleteSorted(value: Json, paths: readonly Json[][], depth: number, budg
     const below = path.length === depth + 1 ? null : at(left, key, budget)
     if (path.length === depth + 1) whole.push(key)
     else if (below !== null) {
-      left = put(left, key, deleteSorted(below, paths.slice(i, end), depth + 1, budget), budget)
+      left = put(left, key, deleteSorted(below, paths.slice(i, end), depth + 1, budget), budget, owned)
     }
     i = end
   }

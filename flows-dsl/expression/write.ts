@@ -52,22 +52,21 @@ function bytesOf(text: string): number {
 /** Without a budget it stops as soon as there is enough for a message. */
 class Writer {
   readonly #budget: Budget | undefined
-  readonly #parts: string[] = []
-  #size = 0
+  #text = ''
 
   constructor(budget: Budget | undefined) {
     this.#budget = budget
   }
 
   text(): string {
-    return this.#parts.join('')
+    return this.#text
   }
 
   write(value: Json, depth: number): void {
     if (this.#budget === undefined) {
-      if (this.#size > SHORT_MAX) return
+      if (this.#text.length > SHORT_MAX) return
     } else {
-      spend(this.#budget, 1)
+      spend(this.#budget, 2)
       checkDepth(this.#budget, depth)
     }
     if (typeof value === 'string') this.#put(writeText(value))
@@ -97,16 +96,15 @@ class Writer {
   }
 
   #full(): boolean {
-    return this.#budget === undefined && this.#size > SHORT_MAX
+    return this.#budget === undefined && this.#text.length > SHORT_MAX
   }
 
   #put(text: string): void {
-    this.#size += text.length
+    this.#text += text
     if (this.#budget !== undefined) {
-      checkSize(this.#budget, this.#size)
-      spend(this.#budget, text.length >> 6)
+      checkSize(this.#budget, this.#text.length)
+      if (text.length > 63) spend(this.#budget, text.length >> 6)
     }
-    this.#parts.push(text)
   }
 }
 

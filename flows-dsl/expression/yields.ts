@@ -26,9 +26,9 @@ function yieldsOne(node: Expression, known: YieldsOne): boolean {
     case 'negate':
       return one(node.of)
     case 'index':
-      return one(node.of) && one(node.key)
+      return !node.optional && one(node.of) && one(node.key)
     case 'slice':
-      return one(node.of) && one(node.from) && one(node.to)
+      return !node.optional && one(node.of) && one(node.from) && one(node.to)
     case 'object':
       return node.entries.every(([key, value]) => one(key) && one(value))
     case 'text':

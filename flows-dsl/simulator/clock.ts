@@ -27,10 +27,13 @@ export class Clock<T> {
     this.#due.splice(low, 0, due)
   }
 
-  /** Lets time pass until the next is due. */
-  next(): T | undefined {
-    const due = this.#due.pop()
-    if (due !== undefined) this.nowMs = due.atMs
-    return due?.what
+  /** Lets time pass until the next is due that is still wanted; for others no time passes. */
+  next(isWanted: (what: T) => boolean): T | undefined {
+    for (let due = this.#due.pop(); due !== undefined; due = this.#due.pop()) {
+      if (!isWanted(due.what)) continue
+      this.nowMs = due.atMs
+      return due.what
+    }
+    return undefined
   }
 }

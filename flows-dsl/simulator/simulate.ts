@@ -1,10 +1,12 @@
 /** Knows how a flow would run: the interpreter of real runs, with answers that are given and time that is virtual. */
 
 import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle.ts'
 import { Machine, newState } from '../machine/machine.ts'
 import type { Effect } from '../machine/state.ts'
 import type { Command } from '../machine/surroundings.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
+import { asked, wantedBy } from './asking.ts'
 import { Clock } from './clock.ts'
 import { coverageOf } from './coverage.ts'
 import { type Answered, Answers, afterOf } from './mocks.ts'
@@ -54,6 +56,7 @@ export class SimulatedRun {
   readonly #lines = new Map<string, number>()
   readonly #wanted = new Map<number, Wanted>()
   readonly #open = new Set<number>()
+  readonly #lifecycle: LifecycleEvent[] | undefined
   #events: number = EVENTS.run
   #roomChars = TRACE_CHARS_MAX
   #weighedChars = 0
@@ -61,7 +64,7 @@ export class SimulatedRun {
 
   /** @throws SimulationInvalid */
   constructor(ir: FlowIR, { input = {}, mocks = {}, events = [], decisions = [], options = {} }: Simulation) {
-    const { start = START, random = 0.5, started_by } = options
+    const { start = START, random = 0.5, started_by, lifecycle = false } = options
     this.#startMs = Date.parse(start)
     if (!(Math.abs(this.#startMs) < START_MS_MAX))
       throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
@@ -74,10 +77,14 @@ export class SimulatedRun {
       ...(started_by !== undefined && { started_by }),
       secrets: Object.fromEntries((ir.secrets ?? []).map((name) => [name, `secret ${name}`])),
     }
+    if (lifecycle) this.#lifecycle = []
     this.#machine = new Machine(ir, newState(ir, input, info), {
       nowMs: () => this.#clock.nowMs,
       random: () => random,
-      record: (event) => this.#record(event),
+      record: (event) => {
+        this.#tell(taskEvent({ document: ir.document, info }, event))
+        this.#record(event)
+      },
     })
     for (const [index, { event, after }] of events.entries()) this.#plan(after, `/events/${index}`, { event })
     for (const [index, decision] of decisions.entries())
@@ -88,13 +95,18 @@ export class SimulatedRun {
   proceed(): boolean {
     if (!this.#isBegun) {
       this.#isBegun = true
+      this.#tell(flowStarted(this.#run, this.#clock.nowMs))
       this.#carryOut(this.#machine.begin())
       return true
     }
-    if (this.#machine.result !== undefined) return false
+    const { result } = this.#machine
+    if (result !== undefined) {
+      this.#tell(flowEnded(this.#run, this.#clock.nowMs, result))
+      return false
+    }
     if (this.#machine.spent > EVALUATION_STEPS_MAX)
       throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
-    const coming = this.#clock.next()
+    const coming = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
     if (coming === undefined) return false
     this.#happen(coming)
     return true
@@ -117,7 +129,17 @@ export class SimulatedRun {
       coverage: coverageOf(this.#ir, this.#trace),
       duration_ms: this.#clock.nowMs - this.#startMs,
       history_events: this.#events,
+      ...(this.#lifecycle !== undefined && { lifecycle: this.#lifecycle }),
     } as Simulated
+  }
+
+  get #run() {
+    return { document: this.#ir.document, info: this.#machine.state.info }
+  }
+
+  #tell(event: LifecycleEvent | undefined): void {
+    if (event === undefined || this.#lifecycle === undefined || this.#lifecycle.length >= TRACE_MAX) return
+    this.#lifecycle.push(event)
   }
 
   #plan(after: Json | undefined, at: string, coming: Coming): void {
@@ -212,28 +234,4 @@ function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
   if (effect.do === 'call') return [effect.function]
   if (effect.what !== 'workflow') return [effect.what]
   return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
-}
-
-function asked(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {
-  if (effect.do === 'call') return { function: effect.function, arguments: effect.arguments }
-  return { await: effect.what, details: effect.details }
-}
-
-function wantedBy(effect: Exclude<Effect, { do: 'sleep' }>, { pointer, iteration, name }: StepRef): Wanted {
-  const step = `${pointer}#${iteration}`
-  if (effect.do === 'call') {
-    const hint = `Give an answer: mocks: { ${name}: { output: … } }, or for all calls of \`${effect.function}\`.`
-    return { step, what: `the answer of ${effect.function}`, hint }
-  }
-  if (effect.what === 'events')
-    return { step, what: 'events', hint: 'Plan them: events: [{ after: PT1S, event: { … } }].' }
-  if (effect.what === 'approval') {
-    const hint = `Plan one: decisions: [{ task: ${name}, decision: { by: …, approved: true } }].`
-    return { step, what: 'a decision', hint }
-  }
-  return {
-    step,
-    what: `the end of a ${effect.what}`,
-    hint: `Give an answer: mocks: { ${name}: { output: … } }.`,
-  }
 }

@@ -2,6 +2,7 @@
 
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
+import type { LifecycleEvent } from '../lifecycle.ts'
 import type { RunResult } from '../machine/state.ts'
 import type { StepEvent } from '../tasks/task.ts'
 
@@ -37,6 +38,8 @@ export interface Simulation {
     /** What chance yields each time, from 0 to below 1; 0.5 if not given. */
     readonly random?: number
     readonly started_by?: string
+    /** Whether the lifecycle events of the run are answered too. */
+    readonly lifecycle?: boolean
   }
 }
 
@@ -81,6 +84,7 @@ export interface Simulated {
   readonly duration_ms: number
   /** Events that such a run writes into its Temporal history, about. */
   readonly history_events: number
+  readonly lifecycle?: readonly LifecycleEvent[]
 }
 
 /** What is wrong with a simulation; `pointer` is a JSON pointer into it. */

@@ -10,8 +10,8 @@ import { checkSchema } from '../schema/check.ts'
 export interface ApproveBody {
   /** What is to be decided, for people. */
   readonly title?: Template
-  /** A schema (JSON Schema 2020-12) of what is filled in with a decision. */
-  readonly form?: Json
+  /** A schema (JSON Schema 2020-12) of what is filled in with a decision. Data, so nobody takes a part of it for a task. */
+  readonly form?: { readonly literal: Json }
   /** Yields the names of those who may decide. */
   readonly approvers: Template
   /** How many must approve. */
@@ -58,7 +58,7 @@ function compileTitle(map: LocatedMap, checker: Checker): Pick<ApproveBody, 'tit
 function compileForm(map: LocatedMap, checker: Checker): Pick<ApproveBody, 'form'> {
   const given = entryOf(map, 'form')?.value
   const form = given && checkSchema(given, checker)
-  return form === undefined ? {} : { form }
+  return form === undefined ? {} : { form: { literal: form } }
 }
 
 /** Names, of which each may be an expression, or one expression for all of them. */

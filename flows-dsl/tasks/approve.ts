@@ -2,9 +2,12 @@
 
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
+import { clip } from '../json.ts'
 import { type Approval, approversOf, type Decision, decisionOf, refusalOf, verdictOf } from './approval.ts'
 import { type ApproveBody, compileApprove } from './approve-body.ts'
 import { doneAs, type Move, type Running, type TaskType } from './task.ts'
+
+const TITLE_BYTES_MAX = 1_024
 
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
@@ -49,7 +52,7 @@ function ask(body: ApproveBody, running: Running): Move {
   }
   const { deadlineMs, form, quorum } = body
   const title = titleOf(body, running)
-  const details = { approvers, quorum, ...title, ...(form !== undefined && { form }) }
+  const details = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
   const limit =
     deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]
   const own = { approvers, quorum, decisions: [] }
@@ -59,7 +62,7 @@ function ask(body: ApproveBody, running: Running): Move {
 function titleOf({ title }: ApproveBody, running: Running): { title?: string } {
   if (title === undefined) return {}
   const text = running.evaluate(title, running.input)
-  if (typeof text === 'string') return { title: text }
+  if (typeof text === 'string') return { title: clip(text, TITLE_BYTES_MAX) }
   throw new FlowError(ERRORS.expression, '`title` of an approval must be a string.')
 }
 
@@ -79,7 +82,7 @@ function formRefusal({ form }: ApproveBody, decision: Decision, running: Running
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    running.checked(form, decision.form ?? null, 'The form')
+    running.checked(form.literal, decision.form ?? null, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error

@@ -33,7 +33,7 @@ export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
     if (name === 'openapi') return compileOpenApi(task, checker)
     const known = Object.hasOwn(checker.catalogue, name) ? checker.catalogue[name] : undefined
     return known === undefined
-      ? noFunction(name, given, checker)
+      ? noFunction(task, name, given, checker)
       : compileFunction(task, name, known, checker)
   },
   start(body, running) {
@@ -56,7 +56,10 @@ export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
   },
 }
 
-function noFunction(name: string, at: Place, checker: Checker): undefined {
+/** Whatever its arguments are, they must be a mapping. */
+function noFunction(task: LocatedMap, name: string, at: Place, checker: Checker): undefined {
+  const args = entryOf(task, 'with')
+  if (args !== undefined) checker.map(args.value, '`with`')
   if (LATER.includes(name)) {
     const message = `\`call: ${name}\` is known to the language and not supported in this release.`
     return checker.fault('unsupported_call', at, message)

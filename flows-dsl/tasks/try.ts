@@ -51,8 +51,9 @@ export const try_: TaskType<TryBody> = {
   lists({ tasks, catch: handler }) {
     return { try: tasks, ...(handler.tasks !== undefined && { catch: handler.tasks }) }
   },
-  ways() {
-    return ['passed', 'caught']
+  // An error that is only tried again goes on in the end: nobody handles it here.
+  ways({ catch: { retry, tasks } }) {
+    return retry !== undefined && tasks === undefined ? ['passed'] : ['passed', 'caught']
   },
   start(body, running) {
     return attempt(body, { number: 1, startedMs: running.nowMs() }, running)

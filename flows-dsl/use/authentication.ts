@@ -32,7 +32,8 @@ export function compileAuthentication(given: Located, checker: Checker): Authent
 export function compilePolicy(given: Located, checker: Checker): Authentication | undefined {
   const map = checker.map(given, 'An authentication')
   if (map === undefined) return undefined
-  checker.keys(map, 'an authentication', SCHEMES)
+  checker.keys(map, 'an authentication', SCHEMES, ['certificate'])
+  if (entryOf(map, 'certificate') !== undefined) return undefined
   const [scheme, other] = SCHEMES.filter((one) => entryOf(map, one) !== undefined)
   if (scheme === undefined) {
     const hint = `Write one of: ${SCHEMES.join(', ')}.`

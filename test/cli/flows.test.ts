@@ -176,7 +176,7 @@ test('simulate prints what happens, and the output alone on stdout', async () =>
   const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
   expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
   expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
-  expect(stderr).toContain('completed after 3601 s of virtual time')
+  expect(stderr).toContain('completed after 1 hour 1 second of virtual time')
   const waits = await tenon('flow simulate ask.yaml', alone())
   expect([waits.code, waits.stdout]).toEqual([1, ''])
   expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')

@@ -132,16 +132,36 @@ test.each([
   expect(await ran(source, { word: 'w:1' })).toMatchObject({ status: 'completed', output: { from: header } })
 })
 
-test.each([
-  ['secret', '{ basic: { use: key } }'],
-  ['nothing', '{ bearer: { token: "${ .nothing }" } }'],
-])('a call that cannot be authenticated is not made: %s', async (name, authentication) => {
+test('a call that cannot be authenticated is not made', async () => {
+  const authentication = '{ bearer: { token: "${ .nothing }" } }'
   const source = flow(
-    `not-by-${name}`,
-    'use: { secrets: [key] }',
-    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/${name}', authentication: ${authentication} } } } }]`,
+    'not-authenticated',
+    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/nothing', authentication: ${authentication} } } } }]`,
   )
   const { status, error } = await ran(source)
   expect([status, error.instance]).toEqual(['faulted', '/do/0/a'])
-  expect(asked).not.toContain(`/${name}`)
+  expect(asked).not.toContain('/nothing')
+})
+
+test('a flow with secrets is valid and simulated, and not published before there are any', async () => {
+  const source = flow(
+    'secretive',
+    'use: { secrets: [token] }',
+    'do: [{ a: { set: { with: \'${ "Bearer " + $secrets.token }\' } } }]',
+  )
+  expect((await post('validate', { source })).body).toMatchObject({
+    valid: true,
+    facts: { secrets: ['token'] },
+  })
+  expect((await post('simulate', { source })).body).toMatchObject({
+    output: { with: 'Bearer secret token' },
+  })
+  await post('definitions', { source })
+  expect(await post('definitions/secretive/versions', {})).toMatchObject({
+    status: 422,
+    body: {
+      code: 'flow_invalid',
+      faults: [{ code: 'unsupported_feature', line: 2, pointer: '/use/secrets' }],
+    },
+  })
 })

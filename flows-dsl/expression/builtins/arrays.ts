@@ -8,9 +8,10 @@ import { failure } from '../failure.ts'
 import type { Run } from '../filter.ts'
 import { placesOf } from '../text.ts'
 import { deletePaths, setPath } from '../update.ts'
-import { add, compare, keysIn, sortedKeys } from '../values.ts'
+import { add, calculate, compare, keysIn, sortedKeys } from '../values.ts'
 import { typeOf } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
+import { lengthOf } from './kinds.ts'
 
 export const ARRAYS: ValueBuiltins = {
   'keys/0': ({ budget }, input) => {
@@ -27,10 +28,13 @@ export const ARRAYS: ValueBuiltins = {
   'contains/1': ({ budget }, input, part) => contains(input, part, budget, 1),
   'add/0': ({ budget }, input) => addAll(input, budget),
   'reverse/0': ({ budget }, input) => {
-    if (input === null || (typeof input === 'string' && input === '')) return []
-    if (typeof input === 'string') return at(input, null, budget)
-    charge(budget, itemsOf(input, 'Cannot reverse %v').length)
-    return [...itemsOf(input, 'Cannot reverse %v')].reverse()
+    if (Array.isArray(input)) {
+      charge(budget, input.length)
+      return input.toReversed()
+    }
+    const length = lengthOf(input, budget)
+    if (length <= 0) return []
+    throw failure('Cannot index %t with %k', input, length - 1)
   },
   'sort/0': ({ budget }, input) =>
     sorted(itemsOf(input, '%v cannot be sorted, as it is not an array'), budget),
@@ -42,11 +46,9 @@ export const ARRAYS: ValueBuiltins = {
   'max/0': ({ budget }, input) => extreme(itemsOf(input, '%v and %v cannot be iterated over'), 1, budget),
   'flatten/0': (run, input) => flattened(run, input, Number.POSITIVE_INFINITY),
   'flatten/1': (run, input, depth) => {
-    if (typeof depth !== 'number') throw failure('flatten depth must not be negative')
-    if (depth < 0) throw failure('flatten depth must not be negative')
+    if (compare(depth, 0, run.budget) < 0) throw failure('flatten depth must not be negative')
     return flattened(run, input, depth)
   },
-  'transpose/0': ({ budget }, input) => transposed(itemsOf(input, 'Cannot iterate over %v'), budget),
   'indices/1': ({ budget }, input, part) => indices(input, part, budget),
   'index/1': ({ budget }, input, part) => edge(indices(input, part, budget), 0),
   'rindex/1': ({ budget }, input, part) => edge(indices(input, part, budget), -1),
@@ -60,10 +62,9 @@ export const ARRAYS: ValueBuiltins = {
     return search(input, target, budget)
   },
   'to_entries/0': ({ budget }, input) => {
-    if (!isObject(input)) throw failure('%v has no keys', input)
-    const keys = Object.keys(input)
+    const keys = isObject(input) ? Object.keys(input) : indicesOfAll(input, budget)
     charge(budget, keys.length * 4)
-    return keys.map((key) => ({ key, value: input[key] ?? null }))
+    return keys.map((key) => ({ key, value: at(input, key, budget) }))
   },
   'setpath/2': ({ budget }, input, path, value) => setPath(input, path, value, budget),
   'delpaths/1': ({ budget }, input, paths) => {
@@ -155,28 +156,21 @@ function extreme(items: readonly Json[], sign: number, budget: Budget): Json {
   }, null)
 }
 
-function flattened({ budget }: Run, input: Json, depth: number): Json[] {
+/** @param depth counts down where there is an array, so what is no number does no harm where there is none */
+function flattened({ budget }: Run, input: Json, depth: Json): Json[] {
   const flat: Json[] = []
-  const open = (value: Json, left: number, level: number): void => {
+  const open = (value: Json, left: Json, level: number): void => {
     checkDepth(budget, level)
     const items = Array.isArray(value) ? value : Object.values(value as JsonObject)
     for (const item of items) {
       spend(budget, 1)
-      if (Array.isArray(item) && left > 0) open(item, left - 1, level + 1)
+      if (Array.isArray(item) && left !== 0) open(item, calculate('-', left, 1, budget), level + 1)
       else flat.push(item)
     }
   }
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
   open(input, depth, 1)
   return flat
-}
-
-function transposed(rows: readonly Json[], budget: Budget): Json[] {
-  spend(budget, rows.length)
-  const lists = rows.map((row) => itemsOf(row, 'Cannot index %t with number'))
-  const width = lists.reduce((most, row) => Math.max(most, row.length), 0)
-  charge(budget, width * rows.length * 16)
-  return Array.from({ length: width }, (_, i) => lists.map((row) => row[i] ?? null))
 }
 
 function indices(input: Json, part: Json, budget: Budget): Json {

@@ -1,17 +1,23 @@
 /** Knows the builtins of dates. All times are UTC: a flow has no zone of its own. */
 
 import type { Json } from '../../json.ts'
-import { type Budget, charge } from '../budget.ts'
+import { type Budget, checkSize, spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 import type { ValueBuiltins } from './builtin.ts'
 import { brokenDown, type Moment, momentFrom, momentOf, secondsOf } from './calendar.ts'
 import { formatTime } from './strftime.ts'
 import { parseTime } from './strptime.ts'
 
+/** What reading or writing a date costs, besides what is there to read or write. */
+const STEPS = 4
+
+/** Characters that two of a format can become: `%c`. */
+const LETTER_MAX = 24
+
 export const DATES: ValueBuiltins = {
   'mktime/0': ({ budget }, input) => {
     if (!Array.isArray(input)) throw failure('mktime requires array inputs')
-    charge(budget, input.length)
+    spend(budget, input.length)
     return secondsOf(momentFrom(input, 'mktime'))
   },
   'gmtime/0': (_run, input) => broken(input, 'gmtime()'),
@@ -22,7 +28,7 @@ export const DATES: ValueBuiltins = {
     if (typeof input !== 'string' || typeof format !== 'string') {
       throw failure('strptime/1 requires string inputs and arguments')
     }
-    charge(budget, input.length + format.length)
+    spend(budget, STEPS + ((input.length + format.length) >> 4))
     const { moment, rest } = parseTime(input, format)
     return rest === '' ? brokenDown(moment) : [...brokenDown(moment), rest]
   },
@@ -34,9 +40,10 @@ function broken(input: Json, name: string): number[] {
 }
 
 function written(input: Json, format: Json, name: string, budget: Budget): string {
-  if (Array.isArray(input)) charge(budget, input.length)
+  if (Array.isArray(input)) spend(budget, input.length)
   const moment: Moment = typeof input === 'number' ? momentOf(input) : momentFrom(input, name)
   if (typeof format !== 'string') throw failure(`${name} requires a string format`)
-  charge(budget, format.length * 8)
+  spend(budget, STEPS + (format.length >> 3))
+  checkSize(budget, format.length * LETTER_MAX)
   return formatTime(moment, format)
 }

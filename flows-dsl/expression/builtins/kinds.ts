@@ -2,7 +2,7 @@
 
 import type { Json } from '../../json.ts'
 import { isObject, utf8Length } from '../../json.ts'
-import { type Budget, charge, spend } from '../budget.ts'
+import { type Budget, chargeItems, spend } from '../budget.ts'
 import { Failure, failure } from '../failure.ts'
 import { readJson } from '../read.ts'
 import { pointsIn } from '../text.ts'
@@ -58,12 +58,13 @@ export const KINDS: ValueBuiltins = {
   },
   'implode/0': ({ budget }, input) => {
     if (!Array.isArray(input)) throw failure('implode input must be an array')
-    charge(budget, input.length)
+    chargeItems(budget, input.length)
     return input.map(character).join('')
   },
 }
 
-function lengthOf(input: Json, budget: Budget): number {
+/** jq's length of anything but a boolean. @throws Failure */
+export function lengthOf(input: Json, budget: Budget): number {
   if (input === null) return 0
   if (typeof input === 'string') return pointsIn(input, budget)
   if (typeof input === 'number') return Math.abs(input)

@@ -4,14 +4,12 @@
 export const PRELUDE: Readonly<Record<string, string>> = {
   'error/1': 'def error(msg): msg | error;',
   'map_values/1': 'def map_values(f): .[] |= f;',
-  'recurse/0': 'def recurse: def r: ., (.[]? | r); r;',
   'recurse/1': 'def recurse(f): def r: ., (f | r); r;',
   'recurse/2': 'def recurse(f; cond): def r: ., (f | select(cond) | r); r;',
   'recurse_down/0': 'def recurse_down: recurse;',
-  'from_entries/0': `def from_entries: reduce .[] as $x ({};
-    .[$x | if .key != null then .key else .k // .name // .Name // .K // .Key end
-      | if type == "string" then . elif type == "boolean" or type == "number" then tojson else error("Cannot use \\(type) (\\(tojson)) as object key") end]
-    = ($x | if has("value") then .value elif has("v") then .v elif has("Value") then .Value else .V end));`,
+  'from_entries/0': `def from_entries: reduce .[] as $x ({}; . + ($x
+    | {(.key // .k // .Key // .K // .name // .Name): (if has("value") then .value elif has("v") then .v else .Value end)}));`,
+  'transpose/0': 'def transpose: [range(0; map(length) | max // 0) as $i | [.[][$i]]];',
   'with_entries/1': 'def with_entries(f): to_entries | map(f) | from_entries;',
   'paths/0': 'def paths: path(recurse) | select(length > 0);',
   'paths/1': 'def paths(node_filter): path(recurse | select(node_filter)) | select(length > 0);',
@@ -51,8 +49,8 @@ export const PRELUDE: Readonly<Record<string, string>> = {
   'truncate_stream/2': 'def truncate_stream(depth; stream): depth | truncate_stream(stream);',
   'INDEX/1': 'def INDEX(f): INDEX(.[]; f);',
   'GROUP_BY/1': 'def GROUP_BY(f): group_by(f);',
-  'IN/1': 'def IN(s): any(s == .; .);',
-  'IN/2': 'def IN(src; s): any(src == s; .);',
+  'IN/1': 'def IN(s): (any(s == .; .));',
+  'IN/2': 'def IN(src; s): (any(src == s; .));',
   'JOIN/2': 'def JOIN($idx; f): [.[] | [., $idx[f]]];',
   'JOIN/3': 'def JOIN($idx; stream; f): stream | [., $idx[f]];',
   'JOIN/4': 'def JOIN($idx; stream; f; join): stream | [., $idx[f]] | join;',

@@ -41,6 +41,9 @@ interface Compiled {
   readonly groups: readonly (string | null)[]
 }
 
+/** What each search costs before it has looked at anything, with the match that it makes. */
+const SEARCH_STEPS = 20
+
 const CACHE_MAX = 100
 const CACHE = new Map<string, Compiled>()
 
@@ -68,7 +71,7 @@ function matches(input: Json, regex: Json, flags: Json, budget: Budget, onlyTest
   const how = { points, budget, longest: wanted.includes('l'), notEmpty: wanted.includes('n') }
   const found: Json[] = []
   for (let from = 0; from <= points.length; ) {
-    spend(budget, 1 + groups.length * 2)
+    spend(budget, SEARCH_STEPS + program.length)
     const slots = search(program, groups.length, from, how)
     if (slots === undefined) break
     found.push(onlyTest ? null : described(slots, groups, points, budget))

@@ -5,6 +5,8 @@ import { isObject } from '../../json.ts'
 import { checkDepth, refuse } from '../budget.ts'
 import { failure } from '../failure.ts'
 import {
+  ascend,
+  descend,
   type Each,
   type Env,
   eachValue,
@@ -20,9 +22,12 @@ import { firstOf } from '../nodes/assign.ts'
 import { items } from '../nodes/paths.ts'
 import { add, define, isTrue } from '../values.ts'
 import type { FilterBuiltins } from './builtin.ts'
+import { recurse } from './recurse.ts'
+import { counted, last, limited } from './some.ts'
 
 export const STREAMS: FilterBuiltins = {
   'empty/0': () => ({ one: undefined, each: () => ON, at: () => ON }),
+  'recurse/0': recurse,
   'map/1': (f) => oneValue((run, env, input) => mapped(run, env, input, f)),
   'select/1': select,
   'range/1': (upto) => ranges(upto, (run, _env, _input, to, emit) => range(run, 0, to, 1, emit)),
@@ -143,87 +148,6 @@ function range(run: Run, from: Json, to: Json, by: Json, emit: (value: Json) => 
   return ON
 }
 
-/** Passes over some outputs and on some; asks for no more than it needs. */
-function limited(f: Filter, skip: number, take: number): Filter {
-  const gate = (emit: () => Signal): { readonly pass: () => Signal; readonly full: () => boolean } => {
-    let [before, left] = [skip, take]
-    let full = false
-    const pass = (): Signal => {
-      if (before-- > 0) return ON
-      left--
-      const signal = emit()
-      full = signal !== STOP && left <= 0
-      return full ? STOP : signal
-    }
-    return { pass, full: () => full }
-  }
-  return {
-    one: undefined,
-    each: (run, env, input, emit) => {
-      if (take <= 0) return ON
-      let now: Json = null
-      const { pass, full } = gate(() => emit(now))
-      const signal = f.each(run, env, input, (value) => {
-        tick(run)
-        now = value
-        return pass()
-      })
-      return full() ? ON : signal
-    },
-    at: (run, env, place, input, emit) => {
-      if (take <= 0) return ON
-      let next: () => Signal = () => ON
-      const { pass, full } = gate(() => next())
-      const signal = f.at(run, env, place, input, (here, value) => {
-        tick(run)
-        next = () => emit(here, value)
-        return pass()
-      })
-      return full() ? ON : signal
-    },
-  }
-}
-
-/** For each count, in turn. */
-function counted(count: Filter, name: string, filter: (n: number) => Filter, refusal?: string): Filter {
-  const checked = (n: Json): Filter => {
-    if (typeof n !== 'number') throw failure(`Invalid arguments to ${name}`)
-    if (n < 0) throw failure(refusal ?? `${name} doesn't support negative count`)
-    return filter(Math.ceil(n))
-  }
-  return {
-    one: undefined,
-    each: (run, env, input, emit) =>
-      count.each(run, env, input, (n) => checked(n).each(run, env, input, emit)),
-    at: (run, env, place, input, emit) =>
-      count.each(run, env, input, (n) => checked(n).at(run, env, place, input, emit)),
-  }
-}
-
-function last(f: Filter): Filter {
-  return {
-    one: undefined,
-    each: (run, env, input, emit) => {
-      let value: Json | undefined
-      f.each(run, env, input, (next) => {
-        tick(run)
-        value = next
-        return ON
-      })
-      return value === undefined ? ON : emit(value)
-    },
-    at: (run, env, place, input, emit) => {
-      let then: (() => Signal) | undefined
-      f.at(run, env, place, input, (here, next) => {
-        tick(run)
-        then = () => emit(here, next)
-        return ON
-      })
-      return then === undefined ? ON : then()
-    },
-  }
-}
-
 function isFalse(value: Json): boolean {
   return !isTrue(value)
 }
@@ -256,6 +180,9 @@ function quantifier(source: Filter | undefined, condition: Filter, sign: boolean
   })
 }
 
+/** What each level of a value takes of the stack. */
+const WALK_LEVELS = 0
+
 /** From the leaves up. A part for which there is no output is left out; the first output is taken within arrays. */
 function walk(
   run: Run,
@@ -267,6 +194,7 @@ function walk(
 ): Signal {
   tick(run)
   checkDepth(run.budget, depth)
+  descend(run, WALK_LEVELS)
   let value = input
   if (Array.isArray(input)) {
     const list: Json[] = []
@@ -286,5 +214,7 @@ function walk(
     }
     value = object
   }
-  return f.each(run, env, value, emit)
+  const signal = f.each(run, env, value, emit)
+  ascend(run, WALK_LEVELS)
+  return signal
 }

@@ -64,7 +64,7 @@ function readAll(text: string, start: number, format: string, read: Read): numbe
   let at = start
   for (let i = 0; i < format.length && at >= 0; i++) {
     const sign = format[i] ?? ''
-    if (/\s/.test(sign)) at = blank(text, at)
+    if (isBlank(sign.charCodeAt(0))) at = blank(text, at)
     else if (sign !== '%') at = text[at] === sign ? at + 1 : -1
     else at = readOne(text, at, format[++i] ?? '', read)
   }
@@ -73,7 +73,7 @@ function readAll(text: string, start: number, format: string, read: Read): numbe
 
 function blank(text: string, start: number): number {
   let at = start
-  while (/\s/.test(text[at] ?? '')) at++
+  while (isBlank(text.charCodeAt(at))) at++
   return at
 }
 
@@ -136,11 +136,19 @@ function readNumber(text: string, start: number, letter: string, read: Read): nu
   if (rule === undefined) return -1
   const [digits, least, most, set] = rule
   let end = start
-  while (end < start + digits && /[0-9]/.test(text[end] ?? '')) end++
+  while (end < start + digits && isDigit(text.charCodeAt(end))) end++
   const value = Number(text.slice(start, end))
   if (end === start || value < least || value > most) return -1
   set(read, value)
   return end
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || (code >= 9 && code <= 13)
 }
 
 function momentBy(read: Read): Moment {

@@ -6,7 +6,7 @@ import type { BinaryOperator, Of } from '../expression.ts'
 import { type Env, eachValue, type Filter, ON, oneValue, type Run, STOP, tick } from '../filter.ts'
 import { pathOf } from '../place.ts'
 import type { Compile, Scope } from '../scope.ts'
-import { deletePaths, setPath } from '../update.ts'
+import { deletePaths, type Owned, setPath } from '../update.ts'
 import { calculate, isTrue } from '../values.ts'
 
 export function compileAssign(node: Of<'assign'>, scope: Scope, compile: Compile): Filter {
@@ -17,9 +17,10 @@ export function compileAssign(node: Of<'assign'>, scope: Scope, compile: Compile
   const change = changeOf(node.operator)
   const assigned = (run: Run, env: Env, input: Json, value: Json): Json => {
     let result = input
+    const owned: Owned = new Set()
     for (const path of pathsOf(left, run, env, input)) {
-      const next = change(run, () => getPath(result, path, run.budget), value)
-      result = setPath(result, path, next, run.budget)
+      const next = change(run, () => seen(getPath(result, path, run.budget), owned), value)
+      result = setPath(result, path, next, run.budget, owned)
     }
     return result
   }
@@ -61,13 +62,20 @@ export function pathsOf(filter: Filter, run: Run, env: Env, input: Json): Json[]
 function modified(run: Run, env: Env, input: Json, left: Filter, update: Filter): Json {
   let result = input
   const gone: Json[][] = []
+  const owned: Owned = new Set()
   for (const path of pathsOf(left, run, env, input)) {
-    const before = getPath(result, path, run.budget)
+    const before = seen(getPath(result, path, run.budget), owned)
     const after = firstOf(update, run, env, before)
     if (after === undefined) gone.push(path)
-    else result = setPath(result, path, after, run.budget)
+    else result = setPath(result, path, after, run.budget, owned)
   }
   return deletePaths(result, gone, run.budget)
+}
+
+/** A container that others see may be kept by them: from then on all are copied again. */
+function seen(value: Json, owned: Owned): Json {
+  if (typeof value === 'object' && value !== null) owned.clear()
+  return value
 }
 
 /** The first output of a filter, if it has one. */

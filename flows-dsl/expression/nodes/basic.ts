@@ -15,9 +15,10 @@ import {
   STOP,
   tick,
 } from '../filter.ts'
+import { heightOf } from '../height.ts'
 import { type Compile, heldAt, type Scope } from '../scope.ts'
 import { calculate, isTrue } from '../values.ts'
-import { laterPipe } from './later.ts'
+import { later } from './later.ts'
 
 export function compileLiteral({ value }: Of<'literal'>): Filter {
   return oneValue((run) => {
@@ -43,13 +44,28 @@ export function compilePipe(node: Of<'pipe'>, scope: Scope, compile: Compile, ta
     left.at(run, env, place, input, (here, value) => right.at(run, env, here, value, emit))
   const { one } = left
   if (one === undefined) {
-    return { one, each: tail ? laterPipe(left, right) : eagerPipe(left, right), at }
+    return {
+      one,
+      each: tail ? laterPipe(left, right, scope.level + heightOf(node)) : eagerPipe(left, right),
+      at,
+    }
   }
   const then = right.one
   if (then !== undefined) {
     return { ...oneValue((run, env, input) => then(run, env, one(run, env, input))), at }
   }
   return { one: then, each: (run, env, input, emit) => right.each(run, env, one(run, env, input), emit), at }
+}
+
+function laterPipe(left: Filter, right: Filter, levels: number): Each {
+  return (run, env, input, emit) =>
+    later(
+      run,
+      levels,
+      (next) => left.each(run, env, input, next),
+      (value) => right.each(run, env, value, emit),
+      emit,
+    )
 }
 
 function eagerPipe(left: Filter, right: Filter): Each {

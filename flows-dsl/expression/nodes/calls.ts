@@ -1,8 +1,10 @@
 /** Knows how functions are defined and called, and how a call at the end of a function needs no stack. */
 
 import type { Json } from '../../json.ts'
+import { spend } from '../budget.ts'
 import type { Expression, Of } from '../expression.ts'
 import {
+  ascend,
   type Closure,
   descend,
   type Emit,
@@ -10,10 +12,12 @@ import {
   type Filter,
   ON,
   type One,
+  type Run,
   settle,
   TAIL,
   tick,
 } from '../filter.ts'
+import { heightOf } from '../height.ts'
 import { type Compile, envBack, type FunctionCell, heldAt, type Scope } from '../scope.ts'
 import { functionYieldsOne } from '../yields.ts'
 
@@ -28,10 +32,6 @@ export function defineFunction(
   scope: Scope,
   compile: Compile,
 ): FunctionCell {
-  const one = functionYieldsOne(node, (called) => scope.yieldsOne(called))
-  const cell: FunctionCell = { body: undefined, one, arity: node.params.length, size: scope.size }
-  let inner = scope.define(`${node.name}/${node.params.length}`, cell).fresh()
-  for (const param of node.params) inner = inner.hold('parameter', `${param.replace('$', '')}/0`)
   const values = node.params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
   const body = values.reduceRight<Expression>(
     (rest, name) => ({
@@ -42,6 +42,10 @@ export function defineFunction(
     }),
     node.body,
   )
+  const one = functionYieldsOne(node, (called) => scope.yieldsOne(called))
+  const cell: FunctionCell = { body: undefined, one, height: heightOf(body), size: scope.size }
+  let inner = scope.define(`${node.name}/${node.params.length}`, cell).fresh()
+  for (const param of node.params) inner = inner.hold('parameter', `${param.replace('$', '')}/0`)
   cell.body = compile(body, inner, true)
   return cell
 }
@@ -52,19 +56,19 @@ export function callParameter(hops: number, scope: Scope): Filter {
   return {
     one: undefined,
     each: (run, env, input, emit) => {
-      const { filter, env: outer } = closureAt(env, hops)
+      const { filter, env: outer, height } = closureAt(env, hops)
       tick(run)
-      descend(run, levels)
+      descend(run, levels + height)
       const signal = filter.each(run, outer, input, emit)
-      run.depth -= levels
+      ascend(run, levels + height)
       return signal
     },
     at: (run, env, place, input, emit) => {
-      const { filter, env: outer } = closureAt(env, hops)
+      const { filter, env: outer, height } = closureAt(env, hops)
       tick(run)
-      descend(run, levels)
+      descend(run, levels + height)
       const signal = filter.at(run, outer, place, input, emit)
-      run.depth -= levels
+      ascend(run, levels + height)
       return signal
     },
   }
@@ -76,6 +80,8 @@ function closureAt(env: Env, hops: number): Closure {
   return closure
 }
 
+const ARGUMENT_STEPS = 4
+
 export function callFunction(
   cell: FunctionCell,
   args: readonly Expression[],
@@ -85,8 +91,11 @@ export function callFunction(
 ): Filter {
   const hops = scope.size - cell.size
   const levels = scope.level
+  const held = scope.level + cell.height
   const closures = args.map((arg) => compileArgument(arg, scope, compile))
-  const enter = (env: Env): Env => {
+  const enter = (run: Run, env: Env): Env => {
+    // Arguments that refer to arguments can grow with each call.
+    spend(run.budget, closures.length * ARGUMENT_STEPS)
     let frame = envBack(env, hops)
     for (const closure of closures) {
       frame = { value: null, closure: closure.of(env), label: undefined, next: frame }
@@ -101,19 +110,19 @@ export function callFunction(
       tick(run)
       const body = bodyOf(cell)
       if (tail) {
-        run.tail = { body, env: enter(env), input }
+        run.tail = { body, env: enter(run, env), input }
         return TAIL
       }
-      descend(run, levels)
-      const signal = settle(run, body.each(run, enter(env), input, emit), emit)
-      run.depth -= levels
+      descend(run, held)
+      const signal = settle(run, body.each(run, enter(run, env), input, emit), emit)
+      ascend(run, held)
       return signal
     },
     at: (run, env, place, input, emit) => {
       tick(run)
-      descend(run, levels)
-      const signal = bodyOf(cell).at(run, enter(env), place, input, emit)
-      run.depth -= levels
+      descend(run, held)
+      const signal = bodyOf(cell).at(run, enter(run, env), place, input, emit)
+      ascend(run, held)
       return signal
     },
   }
@@ -127,7 +136,7 @@ function bodyOf({ body }: FunctionCell): Filter {
 interface Callable {
   readonly cell: FunctionCell
   readonly levels: number
-  readonly enter: (env: Env) => Env
+  readonly enter: (run: Run, env: Env) => Env
 }
 
 /** The value is there before it is used, so that what uses it does not stand on top of the call. */
@@ -140,8 +149,8 @@ function callOne({ cell, levels, enter }: Callable): One {
       result = value
       return ON
     }
-    settle(run, bodyOf(cell).each(run, enter(env), input, emit), emit)
-    run.depth -= levels
+    settle(run, bodyOf(cell).each(run, enter(run, env), input, emit), emit)
+    ascend(run, levels)
     return result
   }
 }
@@ -158,5 +167,6 @@ function compileArgument(arg: Expression, scope: Scope, compile: Compile): Argum
     if (typeof hops === 'number') return { of: (env) => closureAt(env, hops), one: false }
   }
   const filter = compile(arg, scope)
-  return { of: (env) => ({ filter, env }), one: filter.one !== undefined }
+  const height = heightOf(arg)
+  return { of: (env) => ({ filter, env, height }), one: filter.one !== undefined }
 }

@@ -3,30 +3,23 @@
 import type { Json } from '../../json.ts'
 import type { Of } from '../expression.ts'
 import { Failure } from '../failure.ts'
-import {
-  type Env,
-  type Filter,
-  Leaving,
-  ON,
-  oneValue,
-  type Run,
-  type Signal,
-  settle,
-  tick,
-} from '../filter.ts'
+import { type Env, type Filter, Leaving, ON, oneValue, type Run, type Signal, tick } from '../filter.ts'
+import { heightOf } from '../height.ts'
 import { type Compile, heldAt, type Scope } from '../scope.ts'
 import { isTrue } from '../values.ts'
+import { later } from './later.ts'
 import { IDENTITY } from './paths.ts'
 
 export function compileIf(node: Of<'if'>, scope: Scope, compile: Compile, tail: boolean): Filter {
+  const levels = scope.level + heightOf(node)
   const otherwise = node.otherwise === null ? IDENTITY : compile(node.otherwise, scope, tail)
   return node.branches.reduceRight<Filter>(
-    (rest, [condition, then]) => choice(compile(condition, scope), compile(then, scope, tail), rest),
+    (rest, [condition, then]) => choice(compile(condition, scope), compile(then, scope, tail), rest, levels),
     otherwise,
   )
 }
 
-function choice(condition: Filter, then: Filter, otherwise: Filter): Filter {
+function choice(condition: Filter, then: Filter, otherwise: Filter, levels: number): Filter {
   const [conditionOne, thenOne, otherwiseOne] = [condition.one, then.one, otherwise.one]
   const at: Filter['at'] = (run, env, place, input, emit) =>
     condition.each(run, env, input, (value) => {
@@ -37,11 +30,16 @@ function choice(condition: Filter, then: Filter, otherwise: Filter): Filter {
     return {
       one: undefined,
       each: (run, env, input, emit) =>
-        condition.each(run, env, input, (value) => {
-          tick(run)
-          // A call at the end of a branch is made at once: other conditions may come.
-          return settle(run, (isTrue(value) ? then : otherwise).each(run, env, input, emit), emit)
-        }),
+        later(
+          run,
+          levels,
+          (next) => condition.each(run, env, input, next),
+          (value) => {
+            tick(run)
+            return (isTrue(value) ? then : otherwise).each(run, env, input, emit)
+          },
+          emit,
+        ),
       at,
     }
   }

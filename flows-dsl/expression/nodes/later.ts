@@ -2,19 +2,25 @@
 
 import type { Json } from '../../json.ts'
 import { Failure } from '../failure.ts'
-import { type Each, type Filter, Leaving, ON, type Run, type Signal, STOP, settle } from '../filter.ts'
+import { type Emit, Leaving, ON, type Run, type Signal, STOP, settleWithin } from '../filter.ts'
 
 /**
- * `left | right` at the end of a function. Each output of `left` waits until the next one is there: so the last one
- * is passed on when `left` is done, and a call that `right` ends with needs no stack of its own.
+ * What comes for each output of something, at the end of a function. Each output waits until the next one is there: so
+ * the last one is passed on when all is done, and a call that it ends with needs no stack of its own.
+ * @param levels of expressions around; while an output that is not the last is passed on, each takes twice the stack
+ * @param then may give TAIL
  */
-export function laterPipe(left: Filter, right: Filter): Each {
-  return (run, env, input, emit) => {
-    const waiting = new Waiting((value) => settle(run, right.each(run, env, value, emit), emit))
-    const signal = waiting.fill(run, () => left.each(run, env, input, (value) => waiting.next(value)))
-    const last = waiting.take()
-    return last === undefined || signal === STOP ? signal : right.each(run, env, last.value, emit)
-  }
+export function later(
+  run: Run,
+  levels: number,
+  from: (emit: Emit) => Signal,
+  then: (value: Json) => Signal,
+  emit: Emit,
+): Signal {
+  const waiting = new Waiting((value) => settleWithin(run, levels * 2, then(value), emit))
+  const signal = waiting.fill(run, () => from((value) => waiting.next(value)))
+  const last = waiting.take()
+  return last === undefined || signal === STOP ? signal : then(last.value)
 }
 
 class Waiting {

@@ -4,7 +4,7 @@ import type { Json } from '../../json.ts'
 import { fieldOf, isObject } from '../../json.ts'
 import { at } from '../access.ts'
 import type { Of } from '../expression.ts'
-import { failure } from '../failure.ts'
+import { Failure, failure } from '../failure.ts'
 import { type Filter, ON, oneValue, type Run, type Signal, STOP, tick } from '../filter.ts'
 import { checkIterable, stepInto } from '../place.ts'
 import type { Compile, Scope } from '../scope.ts'
@@ -17,10 +17,13 @@ export const IDENTITY: Filter = {
 }
 
 export function compileIndex(node: Of<'index'>, scope: Scope, compile: Compile): Filter {
-  if (node.key.op === 'literal' && typeof node.key.value === 'string') {
+  if (!node.optional && node.key.op === 'literal' && typeof node.key.value === 'string') {
     return fieldFilter(compile(node.of, scope), node.key.value)
   }
-  return accessFilter(compile(node.of, scope), compile(node.key, scope))
+  const key = compile(node.key, scope)
+  return node.optional
+    ? optionalFilter(compile(node.of, scope), key)
+    : accessFilter(compile(node.of, scope), key)
 }
 
 /** `.a.slice(…)`: the key is an object with `start` and `end`, as jq has it. */
@@ -32,7 +35,9 @@ export function compileSlice(node: Of<'slice'>, scope: Scope, compile: Compile):
     { op: 'object', entries: [[start, node.from ?? none] as const, [end, node.to ?? none] as const] },
     scope,
   )
-  return accessFilter(compile(node.of, scope), key)
+  return node.optional
+    ? optionalFilter(compile(node.of, scope), key)
+    : accessFilter(compile(node.of, scope), key)
 }
 
 function fieldFilter(of: Filter, key: string): Filter {
@@ -88,17 +93,55 @@ function accessFilter(of: Filter, key: Filter): Filter {
   }
 }
 
+/** What cannot be read yields nothing; what fails before that fails. */
+function optionalFilter(of: Filter, key: Filter): Filter {
+  return {
+    one: undefined,
+    each: (run, env, input, emit) =>
+      key.each(run, env, input, (k) =>
+        of.each(run, env, input, (value) => {
+          const part = partOf(run, value, k)
+          return part === undefined ? ON : emit(part)
+        }),
+      ),
+    at: (run, env, before, input, emit) =>
+      key.each(run, env, input, (k) =>
+        of.at(run, env, before, input, (here, value) => {
+          const next = stepInto(here, k, value)
+          const part = partOf(run, value, k)
+          return part === undefined ? ON : emit(next, part)
+        }),
+      ),
+  }
+}
+
+function partOf(run: Run, value: Json, key: Json): Json | undefined {
+  tick(run)
+  try {
+    return at(value, key, run.budget)
+  } catch (error) {
+    if (error instanceof Failure) return undefined
+    throw error
+  }
+}
+
+function isContainer(value: Json): boolean {
+  return typeof value === 'object' && value !== null
+}
+
 export function compileIterate(node: Of<'iterate'>, scope: Scope, compile: Compile): Filter {
   const of = compile(node.of, scope)
+  const passes = (value: Json): boolean => node.optional === true && !isContainer(value)
   return {
     one: undefined,
     each: (run, env, input, emit) => {
-      if (of.one !== undefined) return items(run, of.one(run, env, input), emit)
-      return of.each(run, env, input, (value) => items(run, value, emit))
+      const spread = (value: Json): Signal => (passes(value) ? ON : items(run, value, emit))
+      return of.one === undefined ? of.each(run, env, input, spread) : spread(of.one(run, env, input))
     },
     at: (run, env, before, input, emit) =>
       of.at(run, env, before, input, (here, value) => {
         checkIterable(here, value)
+        if (passes(value)) return ON
         if (!Array.isArray(value)) {
           return items(run, keysOf(run, value), (key) =>
             emit(stepInto(here, key, value), at(value, key, run.budget)),

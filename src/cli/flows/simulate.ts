@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander'
 import { parse } from 'yaml'
+import { durationText } from '../../../flows-dsl/duration.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { clip } from '../../../flows-dsl/json.ts'
 import type { Located } from '../../../flows-dsl/located.ts'
@@ -102,8 +103,9 @@ function lineOf(entry: TraceEntry, { trace }: Simulated): string {
 }
 
 function printEnd({ status, output, error, wanted = [], held = {}, ...about }: Simulated): void {
-  const seconds = about.duration_ms / 1000
-  process.stderr.write(`${status} after ${seconds} s of virtual time, about ${about.history_events} events\n`)
+  process.stderr.write(
+    `${status} after ${durationText(about.duration_ms)} of virtual time, about ${about.history_events} events\n`,
+  )
   for (const { step, what, hint } of wanted) process.stderr.write(`  ${step} waits for ${what}. ${hint}\n`)
   for (const [step, { title, detail }] of Object.entries(held))
     process.stderr.write(`  ${step} is held: ${title}. ${detail}\n`)

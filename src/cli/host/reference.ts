@@ -8,6 +8,7 @@ import { PROBLEMS } from '../../core/problem.ts'
 import { describeConfig } from '../../platform/config.ts'
 import { allFaultPages } from '../../resources/flows/fault-pages.ts'
 import { OPERATIONS } from '../../resources/index.ts'
+import { conformancePage } from './conformance.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
@@ -19,6 +20,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
     'flow-faults.md': allFaultPages(),
+    'flow-conformance.md': conformancePage(),
     'config.md': config(),
   }
 }

@@ -57,6 +57,7 @@ const SimulatedFlow = Type.Object({
   coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
   duration_ms: Type.Number({ description: 'In virtual time.' }),
   history_events: Type.Integer({ description: 'Events that such a run writes into its history, about.' }),
+  lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
 export const simulateFlow = inWorkspace({
@@ -88,6 +89,9 @@ export const simulateFlow = inWorkspace({
           start: Type.Optional(Type.String({ description: 'When it begins, RFC 3339.' })),
           random: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 1 })),
           started_by: Type.Optional(Type.String()),
+          lifecycle: Type.Optional(
+            Type.Boolean({ description: 'Answer the lifecycle events, too (OWS 1.0).' }),
+          ),
         },
         { additionalProperties: false },
       ),

@@ -3,13 +3,14 @@
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { canonical } from '../../../flows-dsl/ir.ts'
+import { findAt, type Located } from '../../../flows-dsl/located.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, inWorkspace, Ref, Time } from '../kinds.ts'
-import { compileFlow, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -33,8 +34,9 @@ export const publishFlow = inWorkspace({
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
-    const { ir, faults } = compileFlow(source)
+    const { ir, faults, definition } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
+    if ((ir.secrets ?? []).length > 0) throw flowInvalid([noSecrets(definition)])
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
     // Two at once read the same latest version; the key lets one through, the other answers 409.
@@ -54,6 +56,15 @@ export const publishFlow = inWorkspace({
     return version as unknown as FlowVersion
   },
 })
+
+/** A flow that would read nothing where it expects a secret must not run. */
+function noSecrets(definition: Located): Static<typeof Fault> {
+  const pointer = '/use/secrets'
+  const { line, column } = findAt(definition, pointer)?.at ?? definition
+  const message = 'Secrets are known to the language, and this platform keeps none yet.'
+  const hint = 'Simulate the flow, or give the value as input until there are some.'
+  return { code: 'unsupported_feature', message, line, column, pointer, hint }
+}
 
 export const listFlowVersions = inWorkspace({
   name: 'flow_version.list',

@@ -265,6 +265,67 @@ describe('properties', () => {
   })
 })
 
+test('one value comes out: none is null, more than one is an error', () => {
+  expect(run('empty')).toBe(null)
+  expect(run('.[] | select(. > 1)', [1, 2])).toBe(2)
+  expect(() => run('1, 2')).toThrow('collect them with [ … ]')
+  expect(() => run('repeat(1)')).toThrow('collect them with [ … ]')
+})
+
+test('now is the time of the run', () => {
+  expect(run('[now, (now | todate)]')).toEqual([1_700_000_000.123, '2023-11-14T22:13:20Z'])
+})
+
+test('fields keep their order, but whole numbers come first; keys are sorted by code point', () => {
+  const value = JSON.parse('{"b": 1, "10": 2, "ｚ": 3, "😀": 4, "a": 5}')
+  expect(run('[keys_unsorted, keys, [.[]], tojson]', value)).toEqual([
+    ['10', 'b', 'ｚ', '😀', 'a'],
+    ['10', 'a', 'b', 'ｚ', '😀'],
+    [2, 1, 3, 4, 5],
+    '{"10":2,"b":1,"ｚ":3,"😀":4,"a":5}',
+  ])
+})
+
+const PROTO = '{"__proto__":{"polluted":1}}'
+
+test.each([
+  '{"__proto__": {polluted: 1}}',
+  '. as {a: $x} | {($x): {polluted: 1}}',
+  '.a as $k | null | .[$k].polluted = 1',
+  'setpath(["__proto__", "polluted"]; 1) | del(.a)',
+  '[{key: "__proto__", value: {polluted: 1}}] | from_entries',
+  '{("__proto__"): {}} * {"__proto__": {polluted: 1}}',
+  '{"__proto__": {polluted: 0}} | map_values(.polluted += 1)',
+  '{"__proto__": {polluted: 0}} | walk(if . == 0 then 1 else . end)',
+  '{"__proto__": {polluted: 0}} | with_entries(.value.polluted = 1)',
+  'INDEX({polluted: 1}; "__proto__")',
+  '{x: {polluted: 1}, b: 2} | {"__proto__": .x}',
+])('%s makes a field, not a prototype', (text) => {
+  const made = run(`${text} | tojson`, { a: '__proto__' })
+  expect(made).toBe(PROTO)
+  expect(run(`${text} | [has("__proto__"), .__proto__.polluted]`, { a: '__proto__' })).toEqual([true, 1])
+  expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+})
+
+test('errors tell of data by its type alone, but `catch` knows all of it', () => {
+  const secret = { card: '4111 1111' }
+  expect(() => run('.card + 1', secret)).toThrow('string and number cannot be added')
+  expect(() => run('.card + 1', secret)).not.toThrow(/4111/)
+  expect(() => run('.card | fromjson | error', secret)).not.toThrow(/4111/)
+  expect(run('try (.card + 1) catch .', secret)).toBe('string ("4111 1111") and number (1) cannot be added')
+  expect(() => run('error("no card")')).toThrow('no card')
+})
+
+test('an assignment changes nothing that somebody else has', () => {
+  const input = { a: [{ b: 1 }], c: 2 }
+  const before = JSON.stringify(input)
+  run('.a[0].b = 9 | del(.c) | .a[] += {x: 1} | (.. | numbers) |= . + 1', input)
+  expect(JSON.stringify(input)).toBe(before)
+  const shared =
+    '{a: [[[1]]]} | (.a[0][0][0], .a[0], .a[0][0][0]) |= if type == "array" then [., .] else . + 1 end'
+  expect(run(shared)).toEqual({ a: [[[[[2], [2]]], [[2]]]] })
+})
+
 describe('bombs end with a fault or an error', () => {
   const texts = {
     brackets: '['.repeat(100_000),

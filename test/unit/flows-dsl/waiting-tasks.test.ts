@@ -2,7 +2,8 @@
 /** Compiling `listen`, `run`, `approve`, `compensate` and `onFault`: every fault at its place. */
 
 import { describe, expect, test } from 'vitest'
-import { faultsOf, table } from '../../flows/fault-table.ts'
+import { faultsOf, HEAD, table } from '../../flows/fault-table.ts'
+import { compiled } from '../../flows/scenario.ts'
 
 const A = '{ with: { type: a } }'
 const B = '{ with: { type: b } }'
@@ -149,6 +150,12 @@ describe('compensate and onFault', () => {
     ['{ set: {}, onFault: ¦retry }', 'value_invalid /onFault'],
     [`{ for: { in: .x }, onFault: fail, ${DO} }`],
   ])
+
+  test('no part of a form is taken for a task', () => {
+    const form = '{ enum: [{ kind: 1, pointer: 2, body: 3 }, { kind: run, pointer: 2, body: 3 }] }'
+    const flow = compiled(`${HEAD}  - a: { approve: { approvers: [ada], form: ${form} } }`)
+    expect(flow.facts).toMatchObject({ kinds: ['approve'] })
+  })
 
   test('onFault stands at the top of a flow too', () => {
     expect(faultsOf('  - a: { set: {} }\nonFault: hold')).toEqual([])

@@ -51,6 +51,49 @@ test.each([
   expect(machine.decide('/do/0/ask#0', { by: 'ada', approved: true }).refused).toMatch(/Nothing waits/)
 })
 
+const FORM = `  - ask:
+      approve:
+        approvers: [ada, bob, cyd]
+        form: { type: object, properties: { sum: { type: integer, maximum: 9 } }, required: [sum], additionalProperties: false }`
+
+test.each([
+  [{ approved: true }, /The form is not as its schema says/],
+  [{ approved: true, form: {} }, /sum/],
+  [{ approved: true, form: { sum: 10 } }, /\/sum/],
+  [{ approved: false, form: { sum: 1, more: 1 } }, /more/],
+  [{ approved: true, form: { sum: 'x'.repeat(2_000_000) } }, /\/sum/],
+  [{ approved: true, form: { sum: 1 }, comment: 'x'.repeat(5_000) }, /`comment`/],
+])('a form that is not as its schema says is refused, and nothing has changed: %#', (decision, reason) => {
+  const machine = begun(FORM)
+  const before = JSON.stringify(machine.state)
+  expect(machine.decide('/do/0/ask#0', { by: 'ada', ...decision } as JsonObject).refused).toMatch(reason)
+  expect(JSON.stringify(machine.state)).toBe(before)
+  // A rejection may leave the form as it is.
+  expect(machine.decide('/do/0/ask#0', { by: 'bob', approved: false }).refused).toBeUndefined()
+  machine.decide('/do/0/ask#0', { by: 'ada', approved: true, form: { sum: 9 } })
+  const decisions = [
+    { by: 'bob', approved: false, at: INFO.started_at },
+    { by: 'ada', approved: true, at: INFO.started_at, form: { sum: 9 } },
+  ]
+  expect(machine.result).toEqual({ status: 'completed', output: { approved: true, decisions } })
+})
+
+test('a form that costs more steps than there are is refused, and no flow faults by it', () => {
+  const machine = begun(`  - ask:
+      approve:
+        approvers: [ada]
+        form: { type: array, uniqueItems: true, items: { type: array, uniqueItems: true } }`)
+  const form = Array.from({ length: 1_000 }, () => Array.from({ length: 1_000 }, (_, n) => n))
+  expect(machine.decide('/do/0/ask#0', { by: 'ada', approved: true, form }).refused).toMatch(/too many steps/)
+  expect(machine.result).toBeUndefined()
+  machine.decide('/do/0/ask#0', { by: 'ada', approved: true, form: [] })
+  expect(machine.result?.status).toBe('completed')
+})
+
+test('a form that nobody has asked for is refused', () => {
+  expect(begun(ONE).decide('/do/0/ask#0', { by: 'ada', approved: true, form: {} }).refused).toMatch(/no form/)
+})
+
 test("each approval of a loop waits under its own id: a decision for item 37 is no other item's", () => {
   const machine = begun(
     `  - each:
@@ -173,6 +216,45 @@ test('a listen that takes more than a value may hold faults', () => {
   const machine = begun("  - l: { listen: { to: { any: [], until: '.[9999999] != null' } } }")
   for (let n = 0; n < 3; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
   expect(machine.result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/l' } })
+})
+
+test.each([
+  ['{ a: 1 }', { a: 1, b: 2 }, true],
+  ['{ a: { b: 1 } }', { a: { b: 1, c: 2 } }, true],
+  ['{ a: { b: 1 } }', { a: { c: 2 } }, false],
+  ['{ a: null }', {}, false],
+  ['{ a: null }', { a: null }, true],
+  ['{ toString: 1 }', {}, false],
+  ['[{ a: 1 }]', [{ a: 1, b: 2 }], false],
+  ['[{ a: 1 }]', [{ a: 1 }], true],
+  ['[{ a: 1 }]', [{ b: 1 }], false],
+  ['[1, 2]', [1, 2, 3], false],
+  ['[1, 2]', [1], false],
+  ['{}', {}, true],
+  ['{}', [], false],
+  ['{}', null, false],
+  ['[]', {}, false],
+  ['1', '1', false],
+  ['a', ['a'], false],
+  ["{ a: '${ .b }' }", { a: 1, b: 1 }, true],
+  ["{ a: '${ .b }' }", { a: 1, b: 2 }, false],
+  ["'${ .a }'", { a: true }, true],
+  ["'${ .a }'", { a: false }, false],
+  ["'${ .a }'", { a: 1 }, false],
+  ["'${ .a.b.c }'", { a: 1 }, false],
+  ["'${ . }'", 'x', true],
+])('a filter of %s and data %j: %s', (filter, data, isTaken) => {
+  const machine = begun(`  - l: { listen: { to: { one: { with: { data: ${filter} } } } } }`)
+  machine.event(event(1, { data: data as Json }))
+  expect(machine.result?.status).toBe(isTaken ? 'completed' : undefined)
+})
+
+test('data that is not there is null', () => {
+  const machine = begun('  - l: { listen: { to: { one: { with: { data: null } } } } }')
+  machine.event(event(1, { data: 0 }))
+  expect(machine.result).toBeUndefined()
+  machine.event(event(2))
+  expect(machine.result).toEqual({ status: 'completed', output: [null] })
 })
 
 test('a listen for ever keeps nothing of what it takes', () => {

@@ -1,0 +1,82 @@
+/** Knows the events by which the world hears how a run goes (OWS 1.0 "Lifecycle Events"): their names and their data. */
+
+import type { RunInfo } from './descriptors.ts'
+import type { FlowDocument, JsonObject } from './ir.ts'
+import type { RunResult } from './machine/state.ts'
+import type { StepEvent } from './tasks/task.ts'
+
+/** A CloudEvent, but for what whoever sends it adds: its id and source. */
+export interface LifecycleEvent {
+  readonly type: string
+  /** RFC 3339. */
+  readonly time: string
+  readonly data: JsonObject
+}
+
+type Run = { readonly document: FlowDocument; readonly info: Pick<RunInfo, 'id'> }
+
+const PREFIX = 'io.serverlessworkflow'
+
+/** What has become of a step, by its phase. A step that is skipped has no life, so nobody is told of it. */
+const OF_TASK = {
+  started: ['started', 'startedAt'],
+  retried: ['retried', 'retriedAt'],
+  held: ['suspended', 'suspendedAt'],
+  completed: ['completed', 'completedAt'],
+  faulted: ['faulted', 'faultedAt'],
+} as const
+
+const OF_FLOW = {
+  completed: 'completedAt',
+  faulted: 'faultedAt',
+  cancelled: 'cancelledAt',
+} as const
+
+/** The run has begun. */
+export function flowStarted(run: Run, atMs: number): LifecycleEvent {
+  const { namespace, name, version } = run.document
+  return flowEvent(run, 'started', atMs, 'startedAt', { definition: { namespace, name, version } })
+}
+
+/** The run has ended. */
+export function flowEnded(run: Run, atMs: number, result: RunResult): LifecycleEvent {
+  const more =
+    result.status === 'completed'
+      ? { output: result.output }
+      : result.status === 'faulted'
+        ? { error: result.error }
+        : {}
+  return flowEvent(run, result.status, atMs, OF_FLOW[result.status], more)
+}
+
+/** Something has happened to a step; undefined for one that is skipped. */
+export function taskEvent(
+  run: Run,
+  { step, phase, at_ms, output, error }: StepEvent,
+): LifecycleEvent | undefined {
+  if (phase === 'skipped') return undefined
+  const [verb, key] = OF_TASK[phase]
+  const time = new Date(at_ms).toISOString()
+  const data = {
+    workflow: qualifiedName(run),
+    task: step.pointer,
+    [key]: time,
+    ...(phase === 'completed' && output !== undefined && { output }),
+    ...(error !== undefined && { error }),
+  }
+  return { type: `${PREFIX}.task.${verb}.v1`, time, data }
+}
+
+function flowEvent(run: Run, verb: string, atMs: number, key: string, more: JsonObject): LifecycleEvent {
+  const time = new Date(atMs).toISOString()
+  return {
+    type: `${PREFIX}.workflow.${verb}.v1`,
+    time,
+    data: { name: qualifiedName(run), [key]: time, ...more },
+  }
+}
+
+/** The run, by the names of its flow (OWS 1.0 "Qualified name"). */
+function qualifiedName({ document: { namespace, name }, info: { id } }: Run): string {
+  return `${name}-${id}.${namespace}`
+}

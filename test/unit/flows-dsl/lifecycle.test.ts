@@ -1,0 +1,73 @@
+/** Lifecycle events have the names and the data of the specification, whatever becomes of the run. */
+
+import { expect, test } from 'vitest'
+import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import type { Simulation } from '../../../flows-dsl/simulator/simulation.ts'
+import { compiled } from '../../flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: pets, name: adopt, version: '1.0.0' }\n"
+const lived = (source: string, simulation: Simulation = {}) =>
+  simulate(compiled(`${HEAD}${source}`), { ...simulation, options: { lifecycle: true } }).lifecycle ?? []
+
+test('a run that completes', () => {
+  const events = lived('do: [{ rest: { wait: PT1S } }, { never: { if: false, set: {} } }]', {
+    input: { n: 1 },
+  })
+  const workflow = 'adopt-simulation.pets'
+  const [begun, later] = ['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z']
+  expect(events).toEqual([
+    {
+      type: 'io.serverlessworkflow.workflow.started.v1',
+      time: begun,
+      data: {
+        name: workflow,
+        startedAt: begun,
+        definition: { namespace: 'pets', name: 'adopt', version: '1.0.0' },
+      },
+    },
+    {
+      type: 'io.serverlessworkflow.task.started.v1',
+      time: begun,
+      data: { workflow, task: '/do/0/rest', startedAt: begun },
+    },
+    {
+      type: 'io.serverlessworkflow.task.completed.v1',
+      time: later,
+      data: { workflow, task: '/do/0/rest', completedAt: later, output: { n: 1 } },
+    },
+    {
+      type: 'io.serverlessworkflow.workflow.completed.v1',
+      time: later,
+      data: { name: workflow, completedAt: later, output: { n: 1 } },
+    },
+  ])
+})
+
+const short = (events: ReturnType<typeof lived>) =>
+  events.map(({ type }) => type.replace('io.serverlessworkflow.', '').replace('.v1', ''))
+
+test('a run that tries again and faults', () => {
+  const flow = `do:
+  - again:
+      try: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]
+      catch: { retry: { delay: PT1S, limit: { attempt: { count: 1 } } } }`
+  const events = lived(flow)
+  expect(short(events)).toEqual([
+    'workflow.started',
+    'task.started',
+    'task.started',
+    'task.faulted',
+    'task.retried',
+    'task.started',
+    'task.faulted',
+    'task.faulted',
+    'workflow.faulted',
+  ])
+  expect(events.at(-1)?.data).toMatchObject({ error: { status: 500, instance: '/do/0/again/try/0/no' } })
+})
+
+test('a step that is held is suspended', () => {
+  const flow =
+    'onFault: hold\ndo: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]'
+  expect(short(lived(flow))).toEqual(['workflow.started', 'task.started', 'task.suspended'])
+})
