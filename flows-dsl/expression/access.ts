@@ -38,10 +38,10 @@ export function indicesOf(items: readonly Json[], part: readonly Json[], budget:
 
 function slice(value: null | string | Json[], key: JsonObject, budget: Budget): Json {
   if (value === null) return null
-  const length = typeof value === 'string' ? pointsIn(value) : value.length
+  const length = typeof value === 'string' ? pointsIn(value, budget) : value.length
   const [from, to] = rangeOf(key, length)
   charge(budget, Math.max(0, to - from))
-  return typeof value === 'string' ? sliceText(value, from, to) : value.slice(from, to)
+  return typeof value === 'string' ? sliceText(value, from, to, budget) : value.slice(from, to)
 }
 
 /** Where a slice begins and ends; within the length, and never backwards. */

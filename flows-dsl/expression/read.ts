@@ -35,8 +35,9 @@ function parse(text: string): Json {
 /** JSON has no names for numbers; jq reads them. */
 function parseNamed(text: string): Json {
   if (nestingOf(text) > NESTING_MAX) throw new SyntaxError('nested too deeply for names of numbers')
-  let mark = 'nan'
-  while (text.includes(mark)) mark += '-'
+  // Longer than any such run of the text, so that it is not in it.
+  const runs = text.match(/-+/g) ?? []
+  const mark = `nan${'-'.repeat(runs.reduce((most, run) => Math.max(most, run.length), 0) + 1)}`
   const renamed = text.replace(TEXT_OR_NAME, (found) => {
     if (found.startsWith('"')) return found
     if (/nan/i.test(found)) return `"${mark}"`

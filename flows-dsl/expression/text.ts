@@ -5,7 +5,8 @@ import { type Budget, chargeItems, spend } from './budget.ts'
 const SURROGATES = /[\ud800-\udfff]/
 
 /** How many code points a text has. */
-export function pointsIn(text: string): number {
+export function pointsIn(text: string, budget: Budget): number {
+  spend(budget, text.length >> 5)
   if (!SURROGATES.test(text)) return text.length
   let count = 0
   for (let i = 0; i < text.length; i++) {
@@ -16,9 +17,18 @@ export function pointsIn(text: string): number {
 }
 
 /** The part of a text between two code points; both are within it. */
-export function sliceText(text: string, from: number, to: number): string {
+export function sliceText(text: string, from: number, to: number, budget: Budget): string {
+  spend(budget, text.length >> 5)
   if (!SURROGATES.test(text)) return text.slice(from, to)
-  return Array.from(text).slice(from, to).join('')
+  const begin = unitAt(text, 0, from)
+  return text.slice(begin, unitAt(text, begin, to - from))
+}
+
+/** Where so many code points behind a place end. */
+function unitAt(text: string, start: number, points: number): number {
+  let at = start
+  for (let i = 0; i < points && at < text.length; i++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
+  return at
 }
 
 /** The code points of a text. */
@@ -50,7 +60,7 @@ export function placesOf(text: string, part: string, budget: Budget): number[] {
   let last = 0
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) {
     spend(budget, 1 + (part.length >> 6))
-    counted += plain ? at - last : pointsIn(text.slice(last, at))
+    counted += plain ? at - last : pointsIn(text.slice(last, at), budget)
     last = at
     places.push(counted)
   }

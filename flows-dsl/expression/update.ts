@@ -79,6 +79,7 @@ function putSlice(items: readonly Json[], key: JsonObject, part: Json, budget: B
 
 /** `delpaths`: indices are those of the input, whatever else goes. @throws Failure, FlowError (expression) */
 export function deletePaths(value: Json, paths: readonly Json[], budget: Budget): Json {
+  spend(budget, paths.length)
   const sorted = paths.map(checkPath).sort((a, b) => compare(a, b, budget))
   return sorted[0]?.length === 0 ? null : deleteSorted(value, sorted, 0, budget)
 }

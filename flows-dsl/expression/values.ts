@@ -93,6 +93,13 @@ function compareObjects(a: JsonObject, b: JsonObject, budget: Budget, depth: num
   return 0
 }
 
+/** The names of an object's fields; to list them is paid for. */
+export function keysIn(object: JsonObject, budget: Budget): string[] {
+  const keys = Object.keys(object)
+  spend(budget, keys.length >> 2)
+  return keys
+}
+
 /** The names of an object's fields by code point. */
 export function sortedKeys(object: JsonObject, budget: Budget): string[] {
   const keys = Object.keys(object)

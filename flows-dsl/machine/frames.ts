@@ -1,6 +1,7 @@
 /** Knows what of a run is open: a tree of lists, tasks and effects, kept as a table so that it is plain JSON. */
 
 import type { Json, JsonObject } from '../ir.ts'
+import { objectOf } from '../json.ts'
 import type { EffectFrame, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
 
 /** A frame that is to be added: the table gives it its number and no children. */
@@ -70,11 +71,12 @@ export class Frames {
 
   /** Variables that the tasks around a frame have made, the inner before the outer. */
   variablesOf(frame: Frame): JsonObject {
-    const variables: Record<string, Json>[] = []
+    const variables: [string, Json][] = []
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
-      if (at.is === 'list' && at.variables !== undefined) variables.unshift(at.variables)
+      if (at.is === 'list' && at.variables !== undefined) variables.unshift(...Object.entries(at.variables))
     }
-    return Object.assign({}, ...variables)
+    // Not assigned: `__proto__` is a name like any other.
+    return objectOf(variables)
   }
 
   /** In the order in which they were entered. */

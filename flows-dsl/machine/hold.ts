@@ -1,6 +1,6 @@
 /** Knows when a task that has faulted waits for somebody to decide, instead of ending the run (`onFault: hold`). */
 
-import { FinalError, type FlowError } from '../errors.ts'
+import { FinalError, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 import type { Desk } from './desk.ts'
 import { typeOf } from './nodes.ts'
@@ -20,16 +20,29 @@ export function isHeld(desk: Desk, task: TaskFrame, error: FlowError): boolean {
       const node = desk.nodes.at(at.pointer)
       policy ??= node.onFault
       const failed = { key: below.key, error }
-      if (typeOf(node).catches?.(node.body, at.own, failed, runningOf(desk, node, at))) return false
+      if (mayCatch(() => typeOf(node).catches?.(node.body, at.own, failed, runningOf(desk, node, at))))
+        return false
     }
     below = at
   }
   return (policy ?? desk.ir.onFault) === 'hold'
 }
 
+/** A condition that fails is the fault of the task around, which asks it again: it must not end the run from here. */
+function mayCatch(catches: () => boolean | undefined): boolean {
+  try {
+    return catches() === true
+  } catch (error) {
+    if (error instanceof FlowError) return true
+    throw error
+  }
+}
+
 /** It keeps its place and its input; what it had begun is given up already. */
 export function hold(desk: Desk, task: TaskFrame, error: FlowError): void {
   task.held = error.toObject()
   delete task.extension
+  // What it had yielded before an extension failed: tried again, it begins from its start.
+  delete task.done
   desk.record(task, { phase: 'held', error: task.held })
 }

@@ -28,7 +28,9 @@ export class Undoing {
     return this.#desk.state
   }
 
+  /** What undoes a task is not undone: it would take the place of the task that is being undone, for ever. */
   note(undo: Undo): void {
+    if (this.#state.undoing !== undefined) return
     this.#state.undos.push(undo)
   }
 

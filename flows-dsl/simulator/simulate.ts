@@ -20,10 +20,14 @@ import {
 } from './simulation.ts'
 
 const START = '2026-01-01T00:00:00.000Z'
+/** Before the year 10000: no time is left to pass at the end of those that can be written. */
+const START_MS_MAX = Date.UTC(10_000, 0)
 /** Of all expressions together: some seconds. */
 const EVALUATION_STEPS_MAX = 10_000_000
 const TRACE_MAX = 20_000
 const TRACE_CHARS_MAX = 4_194_304
+/** Of all values, those included that turn out not to fit: to find that out takes time too. */
+const WEIGHED_CHARS_MAX = 16 * TRACE_CHARS_MAX
 /** What a run writes into its history: at its start and end, for each effect, and each time it goes on. */
 const EVENTS = { run: 5, call: 3, sleep: 2, await: 6, turn: 4 } as const
 
@@ -55,13 +59,15 @@ export class SimulatedRun {
   readonly #lifecycle: LifecycleEvent[] | undefined
   #events: number = EVENTS.run
   #roomChars = TRACE_CHARS_MAX
+  #weighedChars = 0
   #isBegun = false
 
   /** @throws SimulationInvalid */
   constructor(ir: FlowIR, { input = {}, mocks = {}, events = [], decisions = [], options = {} }: Simulation) {
     const { start = START, random = 0.5, started_by, lifecycle = false } = options
     this.#startMs = Date.parse(start)
-    if (Number.isNaN(this.#startMs)) throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
+    if (!(Math.abs(this.#startMs) < START_MS_MAX))
+      throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
     this.#ir = ir
     this.#clock = new Clock(this.#startMs)
     this.#answers = new Answers(mocks)
@@ -206,7 +212,9 @@ export class SimulatedRun {
 
   /** Takes of the room that all values of the trace share. */
   #fits(value: Json): boolean {
+    if (this.#weighedChars > WEIGHED_CHARS_MAX) return false
     const chars = JSON.stringify(value).length
+    this.#weighedChars += chars
     if (chars > this.#roomChars) return false
     this.#roomChars -= chars
     return true

@@ -140,7 +140,9 @@ export function delayBefore(retry: Retry, { number, spentMs, random }: Progress)
   if (count !== undefined && number > count) return undefined
   const factor = { constant: 1, linear: number, exponential: 2 ** (number - 1) }[backoff]
   const extraMs = jitter === undefined ? 0 : jitter.fromMs + random() * (jitter.toMs - jitter.fromMs)
-  const waitMs = Math.min(DURATION_MS_MAX, Math.round(delayMs * factor + extraMs))
+  // The factor grows beyond all numbers, and that often nothing is no number.
+  const laterMs = delayMs === 0 ? 0 : delayMs * factor
+  const waitMs = Math.min(DURATION_MS_MAX, Math.round(laterMs + extraMs))
   return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
 }
 

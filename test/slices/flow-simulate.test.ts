@@ -101,3 +101,19 @@ do:
   expect(await running).toMatchObject({ status: 400, body: { detail: expect.stringMatching(/too long/) } })
   expect(waited.length).toBeGreaterThan(5)
 })
+
+test('what is nested deeper than a run takes is refused, not walked', async () => {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do: [{ rest: { wait: PT1S } }]`
+  const deep = `${'['.repeat(9_000)}${']'.repeat(9_000)}`
+  const given = {
+    input: deep,
+    mocks: `{"rest": {"output": ${deep}}}`,
+    events: `[{"event": {"data": ${deep}}}]`,
+  }
+  for (const [name, value] of Object.entries(given)) {
+    const body = `{"source": ${JSON.stringify(source)}, "${name}": ${value}}`
+    const answer = await call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+    expect({ name, code: answer.body.code }).toEqual({ name, code: 'validation_failed' })
+  }
+})

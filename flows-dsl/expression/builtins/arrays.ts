@@ -8,7 +8,7 @@ import { failure } from '../failure.ts'
 import type { Run } from '../filter.ts'
 import { placesOf } from '../text.ts'
 import { deletePaths, setPath } from '../update.ts'
-import { add, calculate, compare, sortedKeys } from '../values.ts'
+import { add, calculate, compare, keysIn, sortedKeys } from '../values.ts'
 import { typeOf } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
 import { lengthOf } from './kinds.ts'
@@ -32,7 +32,7 @@ export const ARRAYS: ValueBuiltins = {
       charge(budget, input.length)
       return input.toReversed()
     }
-    const length = lengthOf(input)
+    const length = lengthOf(input, budget)
     if (length <= 0) return []
     throw failure('Cannot index %t with %k', input, length - 1)
   },
@@ -113,13 +113,14 @@ function contains(a: Json, b: Json, budget: Budget, depth: number): boolean {
 }
 
 function contained(a: Json, b: Json, budget: Budget, depth: number): boolean {
+  spend(budget, 1)
   return typeOf(a) === typeOf(b) && contains(a, b, budget, depth + 1)
 }
 
 /** The sum of the items; strings and arrays are joined in one go, not each with what came before. */
 function addAll(input: Json, budget: Budget): Json {
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
-  const items = Array.isArray(input) ? input : Object.values(input)
+  const items = Array.isArray(input) ? input : keysIn(input, budget).map((key) => input[key] ?? null)
   if (items.length > 2 && items.every((item) => typeof item === 'string')) {
     charge(
       budget,

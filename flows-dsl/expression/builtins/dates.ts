@@ -15,8 +15,9 @@ const STEPS = 4
 const LETTER_MAX = 24
 
 export const DATES: ValueBuiltins = {
-  'mktime/0': (_run, input) => {
+  'mktime/0': ({ budget }, input) => {
     if (!Array.isArray(input)) throw failure('mktime requires array inputs')
+    spend(budget, input.length)
     return secondsOf(momentFrom(input, 'mktime'))
   },
   'gmtime/0': (_run, input) => broken(input, 'gmtime()'),
@@ -39,6 +40,7 @@ function broken(input: Json, name: string): number[] {
 }
 
 function written(input: Json, format: Json, name: string, budget: Budget): string {
+  if (Array.isArray(input)) spend(budget, input.length)
   const moment: Moment = typeof input === 'number' ? momentOf(input) : momentFrom(input, name)
   if (typeof format !== 'string') throw failure(`${name} requires a string format`)
   spend(budget, STEPS + (format.length >> 3))

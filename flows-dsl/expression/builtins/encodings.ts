@@ -1,7 +1,7 @@
 /** Knows how texts are written as bytes in other letters: base64, base32, percent signs. */
 
 import type { Json } from '../../json.ts'
-import { type Budget, charge } from '../budget.ts'
+import { type Budget, charge, spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 
 const LETTERS_64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
@@ -18,7 +18,7 @@ export function encode32(text: string, budget: Budget): string {
 
 /** @throws Failure where it is no base64 */
 export function decode64(text: string, value: Json, budget: Budget): string {
-  const letters = text.replace(/=+$/, '')
+  const letters = unpadded(text, budget)
   if (letters === '' && text.length > 0) return ''
   if (!/^[A-Za-z0-9+/]*$/.test(letters)) throw failure('%v is not valid base64 data', value)
   if (letters.length % 4 === 1) throw failure('%v trailing base64 byte found', value)
@@ -27,14 +27,23 @@ export function decode64(text: string, value: Json, budget: Budget): string {
 
 /** @throws Failure where it is no base32 */
 export function decode32(text: string, value: Json, budget: Budget): string {
-  const letters = text.replace(/=+$/, '')
+  const letters = unpadded(text, budget)
   if (!/^[A-Z2-7]*$/.test(letters)) throw failure('%v is not valid base32 data', value)
   return decode(letters, LETTERS_32, 5, budget)
+}
+
+/** Without the `=` at its end. An expression that looks for them would begin again at each. */
+function unpadded(text: string, budget: Budget): string {
+  spend(budget, text.length >> 4)
+  let end = text.length
+  while (text[end - 1] === '=') end--
+  return text.slice(0, end)
 }
 
 /** @param bits of each letter @param group letters that are filled up with `=` */
 function encode(text: string, letters: string, bits: number, group: number, budget: Budget): string {
   charge(budget, text.length * 4)
+  spend(budget, text.length)
   let [written, buffer, filled] = ['', 0, 0]
   for (const byte of utf8Of(text)) {
     buffer = (buffer << 8) | byte
@@ -64,6 +73,7 @@ function decode(text: string, letters: string, bits: number, budget: Budget): st
 
 export function encodeUri(text: string, budget: Budget): string {
   charge(budget, text.length * 3)
+  spend(budget, text.length)
   let written = ''
   for (const byte of utf8Of(text)) {
     const sign = String.fromCharCode(byte)
@@ -73,7 +83,8 @@ export function encodeUri(text: string, budget: Budget): string {
 }
 
 /** @throws Failure where a `%` is not followed by two hex digits, or the bytes are no UTF-8 */
-export function decodeUri(text: string, value: Json): string {
+export function decodeUri(text: string, value: Json, budget: Budget): string {
+  charge(budget, text.length * 4)
   return text.replace(/(?:%[0-9a-fA-F]{2})+|%/g, (coded) => {
     const bytes = coded
       .split('%')

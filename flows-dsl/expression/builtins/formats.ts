@@ -28,7 +28,7 @@ const FORMATS = {
   json: writeJson,
   html: (value, budget) => text(value, budget).replace(/[<>&'"]/g, (sign) => HTML[sign] ?? sign),
   uri: (value, budget) => encodeUri(text(value, budget), budget),
-  urid: (value, budget) => decodeUri(text(value, budget), value),
+  urid: (value, budget) => decodeUri(text(value, budget), value, budget),
   csv: (value, budget) => row(value, 'csv', ',', budget, (cell) => `"${cell.replaceAll('"', '""')}"`),
   tsv: (value, budget) =>
     row(value, 'tsv', '\t', budget, (cell) => cell.replace(/[\t\n\r\\\0]/g, (sign) => TSV[sign] ?? sign)),

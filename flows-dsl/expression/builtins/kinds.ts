@@ -2,14 +2,16 @@
 
 import type { Json } from '../../json.ts'
 import { isObject, utf8Length } from '../../json.ts'
-import { chargeItems } from '../budget.ts'
+import { type Budget, chargeItems, spend } from '../budget.ts'
 import { Failure, failure } from '../failure.ts'
 import { readJson } from '../read.ts'
 import { pointsIn } from '../text.ts'
+import { keysIn } from '../values.ts'
 import { typeOf, writeJson } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
 
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+/** Each digit can be read in one way only: the time must not grow with the square of the length. */
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/
 const NAMED: Readonly<Record<string, number>> = {
   nan: Number.NaN,
   '-nan': Number.NaN,
@@ -23,9 +25,10 @@ const NORMAL_MIN = 2.2250738585072014e-308
 
 export const KINDS: ValueBuiltins = {
   'type/0': (_run, input) => typeOf(input),
-  'length/0': (_run, input) => lengthOf(input),
-  'utf8bytelength/0': (_run, input) => {
+  'length/0': ({ budget }, input) => lengthOf(input, budget),
+  'utf8bytelength/0': ({ budget }, input) => {
     if (typeof input !== 'string') throw failure('%v only strings have UTF-8 byte length', input)
+    spend(budget, input.length >> 4)
     return utf8Length(input)
   },
   'tostring/0': ({ budget }, input) => (typeof input === 'string' ? input : writeJson(input, budget)),
@@ -34,7 +37,7 @@ export const KINDS: ValueBuiltins = {
     if (typeof input !== 'string') throw failure('%v only strings can be parsed', input)
     return readJson(input, budget)
   },
-  'tonumber/0': (_run, input) => numberOf(input),
+  'tonumber/0': ({ budget }, input) => numberOf(input, budget),
   'toboolean/0': (_run, input) => {
     if (typeof input === 'boolean') return input
     if (input === 'true' || input === 'false') return input === 'true'
@@ -61,20 +64,21 @@ export const KINDS: ValueBuiltins = {
 }
 
 /** jq's length of anything but a boolean. @throws Failure */
-export function lengthOf(input: Json): number {
+export function lengthOf(input: Json, budget: Budget): number {
   if (input === null) return 0
-  if (typeof input === 'string') return pointsIn(input)
+  if (typeof input === 'string') return pointsIn(input, budget)
   if (typeof input === 'number') return Math.abs(input)
   if (Array.isArray(input)) return input.length
-  if (isObject(input)) return Object.keys(input).length
+  if (isObject(input)) return keysIn(input, budget).length
   throw failure('%v has no length', input)
 }
 
 /** A number of decimal digits; no blanks, no other base. */
-function numberOf(input: Json): number {
+function numberOf(input: Json, budget: Budget): number {
   if (typeof input === 'number') return input
   if (typeof input !== 'string') throw failure('%v cannot be parsed as a number', input)
   if (Object.hasOwn(NAMED, input)) return NAMED[input] ?? Number.NaN
+  spend(budget, input.length >> 4)
   if (!NUMBER.test(input)) throw failure('%v cannot be parsed as a number', input)
   return Number(input)
 }

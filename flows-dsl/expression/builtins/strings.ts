@@ -4,6 +4,7 @@ import type { Json } from '../../json.ts'
 import { type Budget, charge, checkSize, spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 import { pointsOf, splitText } from '../text.ts'
+import { keysIn } from '../values.ts'
 import { writeJson } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
 
@@ -13,18 +14,18 @@ const BLANK =
   '\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'
 
 export const STRINGS: ValueBuiltins = {
-  'startswith/1': (_run, input, part) => {
-    const [text, start] = both(input, part, 'startswith')
+  'startswith/1': ({ budget }, input, part) => {
+    const [text, start] = both(input, part, 'startswith', budget)
     return text.startsWith(start)
   },
-  'endswith/1': (_run, input, part) => {
-    const [text, end] = both(input, part, 'endswith')
+  'endswith/1': ({ budget }, input, part) => {
+    const [text, end] = both(input, part, 'endswith', budget)
     return text.endsWith(end)
   },
-  'ltrimstr/1': (_run, input, part) => withoutStart(...both(input, part, 'startswith')),
-  'rtrimstr/1': (_run, input, part) => withoutEnd(...both(input, part, 'endswith')),
-  'trimstr/1': (_run, input, part) => {
-    const [text, edge] = both(input, part, 'startswith')
+  'ltrimstr/1': ({ budget }, input, part) => withoutStart(...both(input, part, 'startswith', budget)),
+  'rtrimstr/1': ({ budget }, input, part) => withoutEnd(...both(input, part, 'endswith', budget)),
+  'trimstr/1': ({ budget }, input, part) => {
+    const [text, edge] = both(input, part, 'startswith', budget)
     return withoutEnd(withoutStart(text, edge), edge)
   },
   'trim/0': ({ budget }, input) => trimmed(input, true, true, budget),
@@ -55,8 +56,12 @@ export const STRINGS: ValueBuiltins = {
   },
 }
 
-function both(input: Json, part: Json, name: string): [string, string] {
-  if (typeof input === 'string' && typeof part === 'string') return [input, part]
+/** To compare the one with an end of the other is paid for. */
+function both(input: Json, part: Json, name: string, budget: Budget): [string, string] {
+  if (typeof input === 'string' && typeof part === 'string') {
+    spend(budget, Math.min(input.length, part.length) >> 6)
+    return [input, part]
+  }
   throw failure(`${name}() requires string inputs`)
 }
 
@@ -86,7 +91,7 @@ function cased(input: Json, budget: Budget, change: (text: string) => string): s
 /** Numbers and booleans are written out, null is empty; the sums that jq makes on the way decide what fails. */
 function join(input: Json, separator: Json, budget: Budget): Json {
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
-  const items = Array.isArray(input) ? input : Object.values(input)
+  const items = Array.isArray(input) ? input : keysIn(input, budget).map((key) => input[key] ?? null)
   const texts: string[] = []
   let size = 0
   for (const item of items) {

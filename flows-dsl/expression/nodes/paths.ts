@@ -8,6 +8,7 @@ import { Failure, failure } from '../failure.ts'
 import { type Filter, ON, oneValue, type Run, type Signal, STOP, tick } from '../filter.ts'
 import { checkIterable, stepInto } from '../place.ts'
 import type { Compile, Scope } from '../scope.ts'
+import { keysIn } from '../values.ts'
 
 export const IDENTITY: Filter = {
   one: (_run, _env, input) => input,
@@ -142,7 +143,7 @@ export function compileIterate(node: Of<'iterate'>, scope: Scope, compile: Compi
         checkIterable(here, value)
         if (passes(value)) return ON
         if (!Array.isArray(value)) {
-          return items(run, keysOf(value), (key) =>
+          return items(run, keysOf(run, value), (key) =>
             emit(stepInto(here, key, value), at(value, key, run.budget)),
           )
         }
@@ -165,14 +166,14 @@ export function items(run: Run, value: Json, emit: (item: Json) => Signal): Sign
     return ON
   }
   if (!isObject(value)) throw failure('Cannot iterate over %v', value)
-  for (const key in value) {
+  for (const key of keysIn(value, run.budget)) {
     tick(run)
     if (emit(value[key] ?? null) === STOP) return STOP
   }
   return ON
 }
 
-function keysOf(value: Json): Json {
-  if (isObject(value)) return Object.keys(value)
+function keysOf(run: Run, value: Json): Json {
+  if (isObject(value)) return keysIn(value, run.budget)
   throw failure('Cannot iterate over %v', value)
 }

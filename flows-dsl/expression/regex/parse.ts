@@ -89,7 +89,8 @@ class Parser {
 
   #repeated(part: Regex): Regex {
     let repeated = part
-    for (;;) {
+    for (let level = 0; ; level++) {
+      if (level > NESTING_MAX) throw new RegexFault('too deep nest level')
       if (this.#modes.extended) this.#blank()
       const bounds = this.#bounds()
       if (bounds === undefined) return repeated

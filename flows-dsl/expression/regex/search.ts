@@ -9,6 +9,7 @@ import { isWord } from './sets.ts'
 type Saved = { readonly slot: number; readonly at: number; readonly before: Saved } | undefined
 
 interface Thread {
+  readonly begin: number
   readonly at: number
   readonly saved: Saved
 }
@@ -40,6 +41,7 @@ export function search(program: Program, groups: number, from: number, how: Sear
 }
 
 interface Found {
+  readonly begin: number
   readonly end: number
   readonly saved: Saved
 }
@@ -70,7 +72,12 @@ class Machine {
       for (const thread of threads) if (this.#follow(thread, at, ready, exact ? end : -1)) break
       const begins = this.#found === undefined && (at === start || !anchored)
       if (begins)
-        this.#follow({ at: 0, saved: { slot: 0, at, before: undefined } }, at, ready, exact ? end : -1)
+        this.#follow(
+          { begin: at, at: 0, saved: { slot: 0, at, before: undefined } },
+          at,
+          ready,
+          exact ? end : -1,
+        )
       if (ready.length === 0 && (this.#found !== undefined || anchored)) break
       threads = at < end ? this.#step(ready, at) : []
     }
@@ -84,8 +91,7 @@ class Machine {
     const next: Thread[] = []
     for (const thread of ready) {
       const instruction = this.#program[thread.at]
-      if (instruction?.op === 'point' && instruction.set(point))
-        next.push({ at: thread.at + 1, saved: thread.saved })
+      if (instruction?.op === 'point' && instruction.set(point)) next.push({ ...thread, at: thread.at + 1 })
     }
     return next
   }
@@ -114,43 +120,39 @@ class Machine {
       case 'match':
         return
       case 'jump':
-        open.push({ at: instruction.to, saved: thread.saved })
+        open.push({ ...thread, at: instruction.to })
         return
       case 'split':
-        open.push(
-          { at: instruction.to[1], saved: thread.saved },
-          { at: instruction.to[0], saved: thread.saved },
-        )
+        open.push({ ...thread, at: instruction.to[1] }, { ...thread, at: instruction.to[0] })
         return
       case 'again': {
-        const isEmpty = savedAt(thread.saved, instruction.slot) === at
-        open.push({ at: isEmpty ? next : instruction.to, saved: thread.saved })
+        const isEmpty = savedAt(thread.saved, instruction.slot, this.#how.budget) === at
+        open.push({ ...thread, at: isEmpty ? next : instruction.to })
         return
       }
       case 'save':
-        open.push({ at: next, saved: { slot: instruction.slot, at, before: thread.saved } })
+        open.push({ ...thread, at: next, saved: { slot: instruction.slot, at, before: thread.saved } })
         return
       case 'anchor':
-        if (this.#holds(instruction.anchor, at)) open.push({ at: next, saved: thread.saved })
+        if (this.#holds(instruction.anchor, at)) open.push({ ...thread, at: next })
         return
       case 'look':
-        if (this.#looks(instruction, at) !== instruction.negative)
-          open.push({ at: next, saved: thread.saved })
+        if (this.#looks(instruction, at) !== instruction.negative) open.push({ ...thread, at: next })
     }
   }
 
   /** @returns whether threads that come later do not count */
-  #matches({ saved }: Thread, at: number, exactEnd: number): boolean {
-    const begin = beginOf(saved)
+  #matches({ begin, saved }: Thread, at: number, exactEnd: number): boolean {
     if (exactEnd >= 0 && at !== exactEnd) return false
     if (this.#how.notEmpty && at === begin) return false
     const { longest } = this.#how
-    if (!longest || this.#found === undefined || beginOf(this.#found.saved) >= begin)
-      this.#found = { end: at, saved }
+    if (!longest || this.#found === undefined || this.#found.begin >= begin)
+      this.#found = { begin, end: at, saved }
     return !longest
   }
 
   #looks({ program, behind }: Extract<Instruction, { op: 'look' }>, at: number): boolean {
+    spend(this.#how.budget, 1 + (program.length >> 2))
     const machine = new Machine(program, { ...this.#how, longest: false, notEmpty: false })
     if (!behind) return machine.from(at, this.#how.points.length, true) !== undefined
     for (let start = at; start >= 0; start--) {
@@ -186,14 +188,9 @@ class Machine {
   }
 }
 
-function savedAt(saved: Saved, slot: number): number | undefined {
+/** What loops within the loop have saved meanwhile stands in front. */
+function savedAt(saved: Saved, slot: number, budget: Budget): number | undefined {
   let here = saved
-  while (here !== undefined && here.slot !== slot) here = here.before
+  for (; here !== undefined && here.slot !== slot; here = here.before) spend(budget, 1)
   return here?.at
-}
-
-function beginOf(saved: Saved): number {
-  let [begin, here] = [0, saved]
-  for (; here !== undefined; here = here.before) if (here.slot === 0) begin = here.at
-  return begin
 }

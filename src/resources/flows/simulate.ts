@@ -9,6 +9,7 @@ import {
   type Simulation,
   SimulationInvalid,
 } from '../../../flows-dsl/simulator/simulation.ts'
+import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -101,11 +102,21 @@ export const simulateFlow = inWorkspace({
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
     const { ir, faults } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
+    refuseDeep(given)
     const before = mocks_from === undefined ? {} : await recorded(scope, mocks_from)
     const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } }
     return (await simulated(ir, simulation as Simulation)) as never
   },
 })
+
+/** No run is given such values, and what walks them would run out of stack. @throws Problem */
+function refuseDeep(given: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (!tooDeep(value)) continue
+    const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
+    throw new Problem('validation_failed', { detail })
+  }
+}
 
 /** What an execution was given and answered, in the order in which its steps were entered. */
 async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
