@@ -7,14 +7,13 @@ import { typeOf, writeShort } from './write.ts'
 /** Characters of an error's own text that leave the expression. */
 const DETAIL_MAX = 400
 
-/** An error within an expression. */
-export class Failure extends Error {
+/** An error within an expression. No `Error` of JavaScript: one that is caught would have paid for its stack. */
+export class Failure {
   readonly #template: string | undefined
   readonly #values: readonly Json[]
 
   /** @param template text of jq in which `%v` is a value with its type, `%k` a key, `%j` a value, `%s` a text, `%t` a type */
   constructor(template: string | undefined, values: readonly Json[]) {
-    super()
     this.#template = template
     this.#values = values
   }

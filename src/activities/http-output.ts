@@ -1,6 +1,8 @@
 /** Knows what a flow gets of an answer: its content by its type, the whole response, or the raw bytes (OWS 1.0 "HTTP Response"). */
 
 import { isUtf8 } from 'node:buffer'
+import { tooDeep } from '../core/json.ts'
+import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { redact } from '../core/redact.ts'
 import type { Inbound, Outbound } from '../platform/egress.ts'
@@ -31,6 +33,13 @@ function contentOf({ headers, body }: Inbound): unknown {
 }
 
 function parsed(body: Buffer): unknown {
+  const value = jsonOf(body)
+  if (!tooDeep(value)) return value
+  const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
+  throw new Problem('upstream_invalid', { detail })
+}
+
+function jsonOf(body: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder().decode(body))
   } catch (cause) {

@@ -53,8 +53,20 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     throw ApplicationFailure.nonRetryable(`${error.title}: ${error.detail}`, error.type, error)
   } catch (error) {
     if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
-    throw error
+    throw isOfTheFlow(error) ? await broken(recorder, error) : error
   }
+}
+
+/** What the interpreter should never throw, and would throw again at each attempt: the definition has asked for it. */
+function isOfTheFlow(error: unknown): error is Error {
+  return error instanceof FlowError || error instanceof RangeError
+}
+
+/** The run ends: who fails a workflow task for ever is nobody's run any more. */
+async function broken(recorder: Recorder, { message }: Error): Promise<ApplicationFailure> {
+  const error = new FlowError(ERRORS.runtime, `The flow cannot be run: ${message}.`, '/').toObject()
+  await recorder.end('faulted', { error: error as unknown as Json })
+  return ApplicationFailure.nonRetryable(error.detail, error.type, error)
 }
 
 /** Bytes of a value as it travels: JSON in UTF-8. */

@@ -21,7 +21,8 @@ beforeAll(async () => {
   echo = createServer((request, response) => {
     asked.push(request.url)
     response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
+    if (request.url === '/deep') return response.end(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
+    return response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
   })
   await new Promise<void>((done) => echo.listen(port, '127.0.0.1', done))
 })
@@ -163,5 +164,13 @@ test('a flow with secrets is valid and simulated, and not published before there
       code: 'flow_invalid',
       faults: [{ code: 'unsupported_feature', line: 2, pointer: '/use/secrets' }],
     },
+  })
+})
+
+test('an answer that is nested too deeply is an error of the call, and the run ends', async () => {
+  const source = flow('deep', `do: [{ a: { call: http, with: { method: get, endpoint: '${base}/deep' } } }]`)
+  expect(await ran(source)).toMatchObject({
+    status: 'faulted',
+    error: { detail: expect.stringContaining('nested deeper'), instance: '/do/0/a' },
   })
 })
