@@ -18,6 +18,8 @@ import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
 
 const DOCUMENTS = 20_000
 const COLLECTION = 'people'
+/** Undeclared: its documents stand among those of others. */
+const LOOSE = 'loose'
 
 interface Node {
   readonly 'Node Type': string
@@ -81,14 +83,19 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
     [tenantId, workspaceId, DOCUMENTS],
   )
   await asSuperuser(`analyze tenon_data."${schema.id}"`)
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+     select $1, $2, $3, gen_random_uuid(), '{}' from generate_series(1, $4::int)`,
+    [tenantId, workspaceId, LOOSE, DOCUMENTS],
+  )
 }
 
-/** Runs batches, and keeps the plan of each statement on a collection's table, made under the same mandate. */
+/** Runs batches, and keeps the plan of each statement on documents, made under the same mandate. */
 class Explaining implements Batches {
   readonly plans: Node[] = []
 
   async batch(mandate: Mandate, statements: readonly Sql[]) {
-    for (const statement of statements.filter(({ text }) => text.includes('tenon_data'))) {
+    for (const statement of statements.filter(({ text }) => /from tenon(_data\.|\.documents)/.test(text))) {
       const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
       const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
       const [{ Plan }] = explained
@@ -99,12 +106,18 @@ class Explaining implements Batches {
 }
 
 /** A page as the API gives it. @returns its plan and where it goes on */
-async function planOf(role: Role, filters: [string, string][], order = '', after?: string) {
+async function planOf(
+  role: Role,
+  filters: [string, string][],
+  order = '',
+  after?: string,
+  collection = COLLECTION,
+) {
   const [room] = rooms
   const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
-  const { data, page } = await pageOf(scope, COLLECTION, {
+  const { data, page } = await pageOf(scope, collection, {
     ...{ filter: readFilters(filters), order: order === '' ? [] : readOrder(order) },
     ...{ selection: undefined, size: 20, after, count: undefined },
   })
@@ -192,6 +205,21 @@ for (const role of ['service', 'anon'] as const) {
     expect(conditionsOf(nodes)).toContain(columns.get('done'))
   })
 }
+
+test.each([
+  [COLLECTION, 'id'],
+  [COLLECTION, 'id.desc'],
+  [LOOSE, 'id'],
+  [LOOSE, 'id.desc'],
+])('a page of %s in the order %s begins in the index where the last one ended', async (collection, order) => {
+  let after: string | undefined
+  for (let page = 0; page < 3; page++) {
+    const { nodes, next } = await planOf('service', [], order, after, collection)
+    expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+    if (page > 0) expect(conditionsOf(nodes)).toMatch(/\(id [<>]/)
+    after = next
+  }
+})
 
 test('a field without an index reads the whole table: the tests above are able to fail', async () => {
   const [room] = rooms

@@ -156,11 +156,17 @@ function likePart(part: Pattern[number]): string {
   return part.text.replaceAll(/[\\%_]/g, '\\$&')
 }
 
+/** Never null: to ask whether it is, would keep the planner from its index. */
+const isId = ({ type }: Column) => type === 'uuid'
+
 /** `order by` of all keys; nulls where the key says. */
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
   const keys = order.map(({ path, as, descending, nullsFirst }) => {
     const direction = descending ? sql`desc` : sql`asc`
-    return sql`${orNull(columns(path, as))} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+    const column = columns(path, as)
+    // By itself it has an index, and that is in the order of `nulls last` one way only.
+    if (order.length === 1 && isId(column)) return sql`${column.sql} ${direction}`
+    return sql`${orNull(column)} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
@@ -174,7 +180,7 @@ export function compileAfter(order: readonly OrderKey[], after: readonly Json[],
   const [value = null, ...values] = after
   if (key === undefined) return []
   const column = columns(key.path, key.as)
-  const missing = value === null || key.nullsFirst ? [] : [sql`${orNull(column)} is null`]
+  const missing = value === null || key.nullsFirst || isId(column) ? [] : [sql`${orNull(column)} is null`]
   const pair = pairBehind(order, after, columns)
   if (pair !== undefined) return [pair, ...missing]
   const tied =
