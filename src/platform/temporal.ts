@@ -7,6 +7,7 @@ import {
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
+  type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client'
 import {
@@ -90,9 +91,8 @@ export class Temporal {
    * @returns whether it ended within `waitMs`
    */
   async ended(ref: TenantRef, id: string, waitMs: number): Promise<boolean> {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    const handle = this.#handle(ref, id)
     try {
-      const handle = this.#client.workflow.getHandle(id)
       await this.#before(waitMs, () => handle.result())
       return true
     } catch (error) {
@@ -107,9 +107,8 @@ export class Temporal {
    *   outside; `dependency_unavailable` where it had not ended within `waitMs`
    */
   async result(ref: TenantRef, id: string, waitMs: number): Promise<unknown> {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    const handle = this.#handle(ref, id)
     try {
-      const handle = this.#client.workflow.getHandle(id)
       return await this.#before(waitMs, () => handle.result())
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
@@ -120,13 +119,8 @@ export class Temporal {
 
   /** Sends a signal. A workflow that has ended, or has not begun, does not hear it. */
   async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
-    await this.#call(async () => {
-      const handle = this.#client.workflow.getHandle(id)
-      await handle.signal(signal.name, signal.value).catch((error: unknown) => {
-        if (!(error instanceof WorkflowNotFoundError)) throw error
-      })
-    })
+    const handle = this.#handle(ref, id)
+    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value)))
   }
 
   /**
@@ -134,27 +128,14 @@ export class Temporal {
    * @returns what it answers; undefined where it has ended, or was never there
    */
   async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
-    return this.#call(async () => {
-      const handle = this.#client.workflow.getHandle(id)
-      return handle.executeUpdate(update.name, { args: [update.value] }).catch((error: unknown) => {
-        if (error instanceof WorkflowNotFoundError) return undefined
-        throw error
-      })
-    })
+    const handle = this.#handle(ref, id)
+    return this.#call(() => unlessGone(handle.executeUpdate(update.name, { args: [update.value] })))
   }
 
   /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
   async cancel(ref: TenantRef, id: string): Promise<void> {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
-    await this.#call(async () => {
-      await this.#client.workflow
-        .getHandle(id)
-        .cancel()
-        .catch((error: unknown) => {
-          if (!(error instanceof WorkflowNotFoundError)) throw error
-        })
-    })
+    const handle = this.#handle(ref, id)
+    await this.#call(() => unlessGone(handle.cancel()))
   }
 
   /** A link to the run in the Temporal UI, where one is known. */
@@ -172,6 +153,12 @@ export class Temporal {
     await this.#connection.close()
   }
 
+  /** @throws TypeError where the id is not of the ref: nobody has checked it before */
+  #handle(ref: TenantRef, id: string): WorkflowHandle {
+    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+    return this.#client.workflow.getHandle(id)
+  }
+
   #before<T>(ms: number, work: () => Promise<T>): Promise<T> {
     return this.#within(() => this.#client.withDeadline(Date.now() + ms, work))
   }
@@ -184,6 +171,16 @@ export class Temporal {
       if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
       throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
     }
+  }
+}
+
+/** What there is no workflow for any more, or never was, is undefined. */
+async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined
+    throw error
   }
 }
 
