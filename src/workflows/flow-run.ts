@@ -10,7 +10,7 @@ import {
   uuid4,
   workflowInfo,
 } from '@temporalio/workflow'
-import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
+import { ERRORS, type ErrorObject, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
@@ -41,7 +41,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     listenTo(drive)
     const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
-      throw await tooLarge(recorder)
+      throw await ended(recorder, tooLarge())
     }
     if (result.status === 'completed') {
       await recorder.end('completed', { output: result.output })
@@ -49,11 +49,10 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     }
     if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
     const { error } = result
-    await recorder.end('faulted', { error: error as unknown as Json })
-    throw ApplicationFailure.nonRetryable(`${error.title}: ${error.detail}`, error.type, error)
+    throw await ended(recorder, error, `${error.title}: ${error.detail}`)
   } catch (error) {
     if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
-    throw isOfTheFlow(error) ? await broken(recorder, error) : error
+    throw isOfTheFlow(error) ? await ended(recorder, broken(error)) : error
   }
 }
 
@@ -63,10 +62,14 @@ function isOfTheFlow(error: unknown): error is Error {
 }
 
 /** The run ends: who fails a workflow task for ever is nobody's run any more. */
-async function broken(recorder: Recorder, { message }: Error): Promise<ApplicationFailure> {
-  const error = new FlowError(ERRORS.runtime, `The flow cannot be run: ${message}.`, '/').toObject()
+function broken({ message }: Error): ErrorObject {
+  return new FlowError(ERRORS.runtime, `The flow cannot be run: ${message}.`, '/').toObject()
+}
+
+/** Ends the record as faulted. @returns what the workflow fails with, so that operators see it red */
+async function ended(recorder: Recorder, error: ErrorObject, message = error.detail): Promise<Error> {
   await recorder.end('faulted', { error: error as unknown as Json })
-  return ApplicationFailure.nonRetryable(error.detail, error.type, error)
+  return ApplicationFailure.nonRetryable(message, error.type, error)
 }
 
 /** Bytes of a value as it travels: JSON in UTF-8. */
@@ -75,11 +78,9 @@ function sizeOf(value: Json): number {
 }
 
 /** Temporal refuses payloads of more than 2 MB, for ever; so a run that would return one is faulted before. */
-async function tooLarge(recorder: Recorder): Promise<ApplicationFailure> {
+function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
-  const error = new FlowError(ERRORS.runtime, detail, '/output').toObject()
-  await recorder.end('faulted', { error: error as unknown as Json })
-  return ApplicationFailure.nonRetryable(detail, error.type, error)
+  return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {

@@ -168,11 +168,11 @@ async function entryOf(
   step: string | undefined,
 ): Promise<string> {
   if (step?.includes('#')) return step
+  const named = step === undefined ? sql`true` : sql`name = ${step}`
+  const waits = kind === undefined ? sql`error is not null` : sql`kind = ${kind}`
   const rows = await scope.rows<{ pointer: string; iteration: number }>(sql`
     select pointer, iteration from execution_steps
-    where execution_id = ${id} and status = 'running' and (${step ?? null}::text is null or name = ${step ?? null})
-      and (${kind ?? null}::text is not null and kind = ${kind ?? null} or ${kind ?? null}::text is null and error is not null)
-    order by seq limit 2`)
+    where execution_id = ${id} and status = 'running' and ${named} and ${waits} order by seq limit 2`)
   const [only, another] = rows
   if (only === undefined)
     throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })

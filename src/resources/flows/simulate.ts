@@ -130,7 +130,9 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
   const mocks: Record<string, Answer[]> = {}
   for (const { pointer, answer = null, error } of steps as unknown as Recorded[]) {
     const one = error === null ? { output: answer } : { error }
-    mocks[pointer] = [...(mocks[pointer] ?? []), one]
+    const answers = mocks[pointer]
+    if (answers === undefined) mocks[pointer] = [one]
+    else answers.push(one)
   }
   return { input: execution['input'] as Json, mocks }
 }
