@@ -5,6 +5,9 @@ import type { Instruction, Program } from './program.ts'
 import type { Anchor } from './regex.ts'
 import { isWord } from './sets.ts'
 
+/** What a thread costs at each instruction: as much time as so many other steps, since it is written anew. */
+const THREAD_STEPS = 2
+
 /** Where groups begin and end, the latest first. */
 type Saved = { readonly slot: number; readonly at: number; readonly before: Saved } | undefined
 
@@ -87,7 +90,7 @@ class Machine {
   /** The threads that take the code point here. */
   #step(ready: readonly Thread[], at: number): Thread[] {
     const point = this.#how.points[at] ?? 0
-    spend(this.#how.budget, 1 + ready.length)
+    spend(this.#how.budget, 1 + THREAD_STEPS * ready.length)
     const next: Thread[] = []
     for (const thread of ready) {
       const instruction = this.#program[thread.at]
@@ -102,7 +105,7 @@ class Machine {
     for (let thread = open.pop(); thread !== undefined; thread = open.pop()) {
       if (this.#reached[thread.at] === this.#round) continue
       this.#reached[thread.at] = this.#round
-      spend(this.#how.budget, 1)
+      spend(this.#how.budget, THREAD_STEPS)
       const instruction = this.#program[thread.at]
       if (instruction === undefined) continue
       if (instruction.op === 'point') ready.push(thread)
