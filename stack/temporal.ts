@@ -12,7 +12,15 @@ const PROBE_MS = 3_000
 const KEYWORD = 2
 
 /** What the Temporal UI can be searched by. */
-const SEARCH_ATTRIBUTES = ['TenantId', 'WorkspaceId', 'FlowId', 'FlowVersion']
+const SEARCH_ATTRIBUTES = [
+  'TenantId',
+  'WorkspaceId',
+  'FlowId',
+  'FlowVersion',
+  'TriggerKind',
+  'CorrelationKey',
+  'ErrorType',
+]
 
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server, and timers

@@ -90,6 +90,15 @@ export interface RunUpdate {
   readonly ended_at?: string
 }
 
+/** What can have started a run. */
+export const TRIGGER_KINDS = ['manual', 'schedule', 'webhook', 'event', 'flow', 'rerun'] as const
+
+export interface RunTrigger {
+  readonly kind: (typeof TRIGGER_KINDS)[number]
+  /** Of the trigger, where it is a record: a schedule, a webhook; of the execution that runs it as a flow. */
+  readonly id?: string
+}
+
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {
   readonly execution_id: string
@@ -99,6 +108,9 @@ export interface FlowRunInput {
   readonly input: Json
   /** The subject who has; nothing in runs from before approvals. */
   readonly started_by?: string
+  /** Nothing in runs from before triggers. */
+  readonly trigger?: RunTrigger
+  readonly correlation_key?: string
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
 }

@@ -44,7 +44,8 @@ export interface Start {
   readonly input: unknown
   /** One line for the operator who reads the Temporal UI. */
   readonly summary: string
-  readonly attributes?: { readonly flowId: string; readonly flowVersion: string }
+  /** What operators find it by, besides tenant and workspace. */
+  readonly attributes?: Readonly<Record<string, string>>
   /** Ends the run from outside should it last longer. */
   readonly timeoutMs?: number
 }
@@ -203,13 +204,8 @@ function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
     keyword('TenantId', ref.tenantId),
     keyword('WorkspaceId', ref.workspaceId),
   ]
-  if (start.attributes !== undefined) {
-    pairs.push(
-      keyword('FlowId', start.attributes.flowId),
-      keyword('FlowVersion', start.attributes.flowVersion),
-    )
-  }
-  return new TypedSearchAttributes(pairs)
+  const more = Object.entries(start.attributes ?? {}).map(([name, value]) => keyword(name, value))
+  return new TypedSearchAttributes([...pairs, ...more])
 }
 
 function keyword(name: string, value: string): SearchAttributePair {

@@ -1,19 +1,16 @@
 /** Executions: each one durable workflow; what is read of it comes from our own projection. */
 
 import Type, { type Static } from 'typebox'
-import { uuidOf } from '../../core/ids.ts'
-import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { workflowId } from '../../core/tenant.ts'
-import { violated } from '../../platform/pg/errors.ts'
+import { notFound } from '../../core/problem.ts'
+import { TRIGGER_KINDS } from '../../core/work.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { QUEUES } from '../../platform/temporal.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
 import { FLOWS, findFlow, Ws } from './definitions.ts'
+import { startFlow } from './start.ts'
 
 const Step = Type.Object({
   seq: Type.Integer(),
@@ -26,6 +23,14 @@ const Step = Type.Object({
   error: Type.Unknown(),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
+})
+
+/** What a caller knows an execution by. */
+export const CorrelationKey = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  pattern: '^[^\\u0000-\\u001f]*$',
+  description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
 })
 
 export const Execution = Type.Object({
@@ -42,6 +47,12 @@ export const Execution = Type.Object({
   output: Type.Unknown(),
   error: Type.Unknown(),
   started_by: Type.String(),
+  trigger: Type.Object({
+    kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
+    id: Type.Union([Type.String(), Type.Null()]),
+  }),
+  correlation_key: Type.Union([Type.String(), Type.Null()]),
+  rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
   started_at: Time,
   ended_at: OptionalTime,
   steps: Type.Optional(Type.Array(Step)),
@@ -50,7 +61,9 @@ export const Execution = Type.Object({
 export type Execution = Static<typeof Execution>
 
 const COLUMNS = sql`id, workflow_id, flow_id, version,
-  case when held and ended_at is null then 'suspended' else status end as status, input, output, error, started_by, started_at, ended_at`
+  case when (held or paused) and ended_at is null then 'suspended' else status end as status,
+  input, output, error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  correlation_key, rerun_of, started_at, ended_at`
 
 export const startExecution = inWorkspace({
   name: 'execution.create',
@@ -62,6 +75,7 @@ export const startExecution = inWorkspace({
     flow: Ref('flow, or its name'),
     input: Type.Optional(Type.Unknown()),
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+    correlation_key: Type.Optional(CorrelationKey),
     wait: Wait,
   }),
   output: Execution,
@@ -72,93 +86,15 @@ export const startExecution = inWorkspace({
     headers: { wait: 'prefer' },
     status: () => 201,
   },
-  run: async (scope, { flow, input = {}, version, wait = 0 }) => {
-    checkJson('input', input, LIMITS.runInputBytesMax)
+  run: async (scope, { flow, input = {}, version, correlation_key: correlationKey, wait = 0 }) => {
     const id = scope.newId('run')
-    const run = await admit(scope, { id, flow, input, version: version ?? null })
-    await startRun(scope, id, run, input)
-    if (wait > 0) await scope.runs.ended(run.workflow_id, wait * 1_000)
+    const by = scope.actor.subject
+    const trigger = { kind: 'manual' as const }
+    const started = await startFlow(scope, flow, version, { id, input, by, trigger, correlationKey })
+    if (wait > 0) await scope.runs.ended(started, wait * 1_000)
     return readExecution(scope, id)
   },
 })
-
-interface Admitted {
-  readonly flow_id: string
-  readonly flow_name: string
-  readonly version: number
-  readonly ir: string
-  readonly workflow_id: string
-}
-
-/** The fault of what never began: a second attempt of the same request takes it up again. */
-const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
-
-/** Writes the execution's row and reads what it is to run, in one round trip. */
-async function admit(
-  scope: WorkspaceScope,
-  start: { id: string; flow: string; input: unknown; version: number | null },
-): Promise<Admitted> {
-  const which = sql`(f.id = ${start.flow} or f.name = ${start.flow})
-    and v.version = coalesce(${start.version}::integer, f.latest_version)`
-  const row = await admitted(scope, { id: start.id, input: start.input, by: scope.actor.subject }, which)
-  if (row !== undefined) return row
-  await findFlow(scope, start.flow)
-  if (start.version !== null) throw notFound('flow version')
-  throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
-}
-
-/**
- * Admits an execution of the newest version that is meant.
- * @param which a condition on the flow `f` and its version `v`
- * @returns undefined where there is none
- * @throws Problem `not_found` where it was deleted in between
- */
-export function admitted(
-  scope: WorkspaceScope,
-  start: { readonly id: string; readonly input: unknown; readonly by: string },
-  which: Sql,
-): Promise<Admitted | undefined> {
-  const prefix = workflowId(scope.ref, '', '').slice(0, -1)
-  const admission = sql`
-    with chosen as (
-      select f.id as flow_id, f.name as flow_name, v.version, v.ir,
-        ${prefix}::text || f.id || ':' || ${uuidOf(start.id)}::text as workflow_id
-      from flows f join flow_versions v
-        on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
-      where ${which} order by v.version desc limit 1
-    ), admitted as (
-      insert into executions (id, workflow_id, flow_id, version, status, input, started_by)
-      select ${start.id}, workflow_id, flow_id, version, 'pending', ${JSON.stringify(start.input)}::jsonb, ${start.by}
-      from chosen
-      on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
-        where executions.error = ${NOT_STARTED}::jsonb
-    )
-    select flow_id, flow_name, version, ir, workflow_id from chosen`
-  return scope.row<Admitted>(admission).catch((error: unknown) => {
-    // The version was read and is gone: the flow was deleted in between.
-    throw violated(error) === undefined ? error : notFound('flow')
-  })
-}
-
-async function startRun(scope: WorkspaceScope, id: string, run: Admitted, input: unknown): Promise<void> {
-  const flow = { id: run.flow_id, name: run.flow_name, version: run.version }
-  try {
-    await scope.runs.start({
-      type: 'flowRun',
-      queue: QUEUES.flows,
-      subject: flow.id,
-      uuid: uuidOf(id),
-      input: { execution_id: id, flow, ir: JSON.parse(run.ir), input, started_by: scope.actor.subject },
-      summary: `Flow ${flow.name} v${flow.version}`,
-      attributes: { flowId: flow.id, flowVersion: String(flow.version) },
-    })
-  } catch (error) {
-    await scope.batch(sql`
-      update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
-      where id = ${id} and status = 'pending'`)
-    throw error
-  }
-}
 
 export const getExecution = inWorkspace({
   name: 'execution.get',

@@ -4,7 +4,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json, Subflow } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { admitted } from './executions.ts'
+import { admit } from './start.ts'
 
 /**
  * Idempotent: its id is the same at each attempt of the same call.
@@ -15,17 +15,12 @@ export async function beginSubflow(scope: WorkspaceScope, asked: { [name: string
   const { namespace, name, version, input = {}, started_by } = asked
   const id = scope.newId('run')
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
-  const document = sql`(v.ir::jsonb -> 'document')`
-  const which = sql`${document} ->> 'name' = ${String(name)} and ${document} ->> 'namespace' = ${String(namespace)}
-    and (${String(version)} = 'latest' or ${document} ->> 'version' = ${String(version)})`
-  const run = await admitted(scope, { id, input, by }, which)
-  if (run === undefined) {
+  const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
+    and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
+  const admitted = await admit(scope, which, { id, input, by, trigger: { kind: 'flow' } })
+  if (admitted === undefined) {
     const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
     throw new Problem('not_found', { detail })
   }
-  const flow = { id: run.flow_id, name: run.flow_name, version: run.version }
-  return {
-    workflow_id: run.workflow_id,
-    run: { execution_id: id, flow, ir: JSON.parse(run.ir), input, started_by: by },
-  }
+  return { workflow_id: admitted.workflowId, run: admitted.run }
 }

@@ -43,8 +43,10 @@ export const publishFlow = inWorkspace({
     const [, [version] = []] = await scope
       .batch(
         sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
-        sql`insert into flow_versions (flow_id, version, sha256, source, ir, created_by)
-          values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${scope.actor.subject})
+        sql`insert into flow_versions
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, created_by)
+          values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
+            ${ir.document.name}, ${ir.document.version}, ${scope.actor.subject})
           returning ${COLUMNS}`,
       )
       .catch((error: unknown) => {
