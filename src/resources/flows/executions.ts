@@ -26,7 +26,7 @@ const Step = Type.Object({
 })
 
 /** What a caller knows an execution by. */
-export const CorrelationKey = Type.String({
+const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',

@@ -115,7 +115,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Pr
 }
 
 /** Starts the workflow of an execution that was admitted; one that is there already stays as it is. */
-export async function startRun(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
+async function startRun(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
   const { execution_id: id, flow } = run
   try {
     await scope.runs.start({
