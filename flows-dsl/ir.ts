@@ -80,6 +80,16 @@ export interface Schedule {
   readonly on?: EventStrategy
   /** What the run gets of each event. */
   readonly read?: 'data' | 'envelope' | 'raw'
+  /** What others call, each with its own address and secret. */
+  readonly webhooks?: readonly Webhook[]
+}
+
+/** A way for others to start a run. */
+export interface Webhook {
+  /** Unique in the flow. */
+  readonly name: string
+  /** Headers that the run is shown besides `content-type` and `user-agent`, in small letters. */
+  readonly headers?: readonly string[]
 }
 
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */

@@ -6,8 +6,9 @@ import { durationIn } from './duration.ts'
 import type { EventStrategy, Schedule } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 import { compileStrategy } from './tasks/event-filters.ts'
+import { compileWebhooks } from './webhook.ts'
 
-const TRIGGERS = ['every', 'cron', 'after', 'on']
+const TRIGGERS = ['every', 'cron', 'after', 'on', 'webhook']
 const READS = ['data', 'envelope', 'raw'] as const
 
 export function compileSchedule(flow: LocatedMap, checker: Checker): Schedule | undefined {
@@ -24,12 +25,14 @@ export function compileSchedule(flow: LocatedMap, checker: Checker): Schedule | 
   const afterMs = duration(map, 'after', 0, checker)
   const on = compileOn(map, checker)
   const read = compileRead(map, checker)
+  const webhooks = compileWebhooks(map, checker)
   return {
     ...(everyMs !== undefined && { everyMs }),
     ...(cron !== undefined && { cron }),
     ...(afterMs !== undefined && { afterMs }),
     ...(on !== undefined && { on }),
     ...(read !== undefined && { read }),
+    ...(webhooks !== undefined && { webhooks }),
   }
 }
 

@@ -2,6 +2,7 @@
 /** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
 
 import type { Catalogue } from '../checker.ts'
+import { SECRET_HEADER, WEBHOOK_HEADER, WEBHOOK_HEADERS_MAX, WEBHOOK_NAME, WEBHOOKS_MAX } from '../webhook.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS } from './errors.ts'
 import { EVENTS } from './events.ts'
@@ -95,6 +96,13 @@ const CRON = text('Minute, hour, day of the month, month, day of the week.', {
   examples: ['0 9 * * MON-FRI'],
 })
 
+const HEADER = text('A name in small letters.', { pattern: WEBHOOK_HEADER, not: { pattern: SECRET_HEADER } })
+
+const WEBHOOK = mapping('A way for others to start a run, with an address and a secret of its own.', {
+  name: text('Which one it is, where there are several.', { pattern: WEBHOOK_NAME, default: 'default' }),
+  headers: list('Headers that the run is shown.', HEADER, { maxItems: WEBHOOK_HEADERS_MAX }),
+})
+
 const SCHEDULE = {
   ...mapping('When the flow runs by itself.', {
     every: ref('duration', 'Again and again, after this time.'),
@@ -102,8 +110,13 @@ const SCHEDULE = {
     after: ref('duration', 'Again, so long after it has ended.'),
     on: ref('events', 'When events come; they are its input.'),
     read: ref('read'),
+    webhook: either(
+      'When others call; what they send is its input.',
+      WEBHOOK,
+      list('Several of them.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
+    ),
   }),
-  anyOf: ['every', 'cron', 'after', 'on'].map((key) => ({ required: [key] })),
+  anyOf: ['every', 'cron', 'after', 'on', 'webhook'].map((key) => ({ required: [key] })),
   dependentRequired: { read: ['on'] },
 }
 
