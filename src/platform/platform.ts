@@ -25,6 +25,7 @@ import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
+import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -41,6 +42,7 @@ export interface Platform {
   readonly limiter: Limiter
   readonly meters: Meters
   readonly audit: Audit
+  readonly webhooks: Webhooks
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
@@ -97,6 +99,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     limiter,
     meters,
     audit,
+    webhooks: new Webhooks(database, secrets),
     functions,
     relay,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),

@@ -18,6 +18,7 @@ import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
+import { purposeIn } from './secrets.ts'
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
@@ -204,16 +205,12 @@ export class WorkspaceScope extends Scope {
 
   /** Seals what only this workspace opens again, and for the same purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+    return this.parts.secrets.seal(purposeIn(this.ref, purpose), plain)
   }
 
   /** @throws Error where it was sealed elsewhere, or changed */
   open(purpose: string, sealed: Buffer): Buffer {
-    return this.parts.secrets.open(this.#sealed(purpose), sealed)
-  }
-
-  #sealed(purpose: string): string {
-    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+    return this.parts.secrets.open(purposeIn(this.ref, purpose), sealed)
   }
 
   /**
@@ -240,6 +237,11 @@ export class WorkspaceScope extends Scope {
 
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** A path of ours as others reach it. */
+  addressOf(path: string): string {
+    return `${this.parts.publicUrl}${path}`
   }
 
   /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */

@@ -18,6 +18,12 @@ import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } 
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -116,5 +122,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   retryStep,
   skipStep,
   cancelExecution,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]

@@ -15,7 +15,11 @@ do: [{ a: { set: { done: true } } }]`
   const drafted = await call('GET', `${room.flows}/definitions/${name}`, { as: room.operator })
   const [method, path] = drafted.status === 200 ? ['PUT', `/definitions/${name}`] : ['POST', '/definitions']
   const headers = { 'content-type': 'application/yaml' }
-  const made = await call(method as string, `${room.flows}${path}`, { as: room.operator, body: source, headers })
+  const made = await call(method as string, `${room.flows}${path}`, {
+    as: room.operator,
+    body: source,
+    headers,
+  })
   expect(made.body.faults).toEqual([])
   const published = await call('POST', `${room.flows}/definitions/${name}/versions`, {
     as: room.operator,

@@ -79,6 +79,15 @@ export class Events {
     return sourceOf(this.#ref.workspaceId)
   }
 
+  /** The ids after which what comes from now on stands, in both streams. @throws Problem `dependency_unavailable` */
+  async places(): Promise<{ events: string; changes: string }> {
+    const [events, changes] = await Promise.all([
+      this.#streams.lastId(eventsOf(this.#ref.tenantId)),
+      this.#streams.lastId(changesOf(this.#ref)),
+    ])
+    return { events, changes }
+  }
+
   async publish(event: CloudEvent): Promise<void> {
     const { type: topic, source } = event
     await this.#streams.publish(eventsOf(this.#ref.tenantId), { topic, source, text: JSON.stringify(event) })

@@ -1,0 +1,66 @@
+/** Triggers by events: what a flow declares of them, and from where on each hears. */
+
+import { typesIn } from '../../../../flows-dsl/event-gathering.ts'
+import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
+import type { Json } from '../../../core/work.ts'
+import { isOfChanges } from '../../../platform/events/events.ts'
+import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../../platform/scope.ts'
+import type { TriggerKind } from './trigger.ts'
+
+/** The spec of such a row. */
+export interface EventSpec {
+  readonly on: EventStrategy
+  readonly read: NonNullable<Schedule['read']>
+  /** Which streams have events that it may take. */
+  readonly streams: readonly ('events' | 'changes')[]
+}
+
+const KEY = 'on'
+
+export const events: TriggerKind = {
+  kind: 'event',
+  declared: ({ schedule }: FlowIR) => {
+    const { on, read = 'data' } = schedule ?? {}
+    if (on === undefined) return []
+    const spec: EventSpec = { on, read, streams: streamsOf(on) }
+    return [{ key: KEY, spec: spec as unknown as Json }]
+  },
+}
+
+/** Changes of documents have topics of their own, which nobody else publishes. */
+function streamsOf(on: EventStrategy): EventSpec['streams'] {
+  const types = typesIn(on)
+  if (types === undefined) return ['events', 'changes']
+  const changes = types.filter(isOfChanges)
+  return [
+    ...(changes.length < types.length ? (['events'] as const) : []),
+    ...(changes.length > 0 ? (['changes'] as const) : []),
+  ]
+}
+
+/**
+ * For the transaction that publishes a version, before its triggers and after them: a new trigger hears what comes from
+ * now on, one that is there goes on where it is. What waited for others by another definition is given up.
+ * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
+ */
+export async function watching(
+  scope: WorkspaceScope,
+  flowId: string,
+  ir: FlowIR,
+): Promise<{ before: Sql[]; after: Sql[] }> {
+  const [wanted] = events.declared(ir)
+  if (wanted === undefined) return { before: [], after: [] }
+  const places = await scope.events.places()
+  const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
+  return {
+    before: [
+      sql`update event_watches set gathered = '[]' where trigger_id in (
+        select t.id from ${trigger} and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb)`,
+    ],
+    after: [
+      sql`insert into event_watches (trigger_id, events_after, changes_after)
+        select t.id, ${places.events}, ${places.changes} from ${trigger} on conflict do nothing`,
+    ],
+  }
+}
