@@ -205,12 +205,16 @@ export class WorkspaceScope extends Scope {
 
   /** Seals what only this workspace opens again, and for the same purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return this.parts.secrets.seal(purposeIn(this.ref, purpose), plain)
+    return this.parts.secrets.seal(this.#sealed(purpose), plain)
   }
 
   /** @throws Error where it was sealed elsewhere, or changed */
   open(purpose: string, sealed: Buffer): Buffer {
-    return this.parts.secrets.open(purposeIn(this.ref, purpose), sealed)
+    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+  }
+
+  #sealed(purpose: string): string {
+    return purposeIn(this.ref, purpose)
   }
 
   /**

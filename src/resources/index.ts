@@ -23,7 +23,7 @@ import {
   pauseTrigger,
   resumeTrigger,
   rotateTriggerSecret,
-} from './flows/triggers/operations.ts'
+} from './flows/triggers/management.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,

@@ -60,7 +60,7 @@ export const publishFlow = inWorkspace({
     if ((ir.secrets ?? []).length > 0) throw flowInvalid([noSecrets(definition)])
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
-    const secrets = new NewSecrets(scope, id, ir)
+    const hooks = new NewSecrets(scope, id, ir)
     const { before, after } = await watching(scope, id, ir)
     // Two at once read the same latest version; the key lets one through, the other answers 409.
     const publish = () =>
@@ -75,7 +75,7 @@ export const publishFlow = inWorkspace({
           ...before,
           ...reconciled(scope, id, latest_version + 1, ir),
           ...after,
-          secrets.statement(),
+          hooks.statement(),
         )
         .catch((error: unknown) => {
           if (violated(error) !== 'flow_versions_pkey') throw error
@@ -86,7 +86,7 @@ export const publishFlow = inWorkspace({
     const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
     const answers = await changeTriggers(scope, id, isNeeded, publish)
     const [version] = answers[1] ?? []
-    const webhooks = secrets.shown(answers.at(-1) ?? [])
+    const webhooks = hooks.shown(answers.at(-1) ?? [])
     return { ...(version as unknown as FlowVersion), ...(webhooks.length > 0 && { webhooks }) }
   },
 })
