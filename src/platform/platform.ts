@@ -7,6 +7,7 @@ import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
+import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
@@ -47,6 +48,8 @@ export interface Platform {
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** Likewise. */
+  readonly watcher: Watcher
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
@@ -90,6 +93,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
+  const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,
     log,
@@ -102,6 +106,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     webhooks: new Webhooks(database, secrets),
     functions,
     relay,
+    watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -111,7 +116,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), audit.close()])
+      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()
