@@ -18,7 +18,15 @@ let world: World
 beforeAll(async () => {
   room = await aRoom()
   const id = '01890000-0000-7000-8000-000000000000'
-  const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
+  const none = {
+    keyId: 'k',
+    schemaId: 's',
+    operationId: 'o',
+    documentId: id,
+    flowId: 'f',
+    executionId: 'e',
+    webhookId: 't',
+  }
   world = { room, ...none, bucket: 'no-such-bucket', functionId: 'fn', accountId: 'a', clientId: 'c' }
 })
 

@@ -5,10 +5,14 @@ import { type Room, unique } from '../support/tenants.ts'
 export const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
 
+/** A flow that whoever has its secret may start. */
+export const HOOKED = `${SOURCE('hooked')}schedule:\n  webhook: {}\n`
+
 interface World {
   readonly room: Room
   readonly flowId: string
   readonly executionId: string
+  readonly webhookId: string
 }
 
 /** A row about a flow, a version or an execution, below the workspace's flows. */
@@ -22,6 +26,12 @@ const flow = (tail: string, body?: () => unknown) =>
   row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
 const run = (tail: string, body?: () => unknown) =>
   row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+
+const hook = (tail: string) =>
+  row(
+    ({ webhookId }) => `/triggers/${webhookId}${tail}`,
+    () => ({}),
+  )
 
 export const FLOW_ROWS = {
   'flow.list': row(() => '/definitions'),
@@ -56,6 +66,10 @@ export const FLOW_ROWS = {
   'execution.get': run(''),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'trigger.list': row(() => '/triggers'),
+  'trigger.rotate_secret': hook('/rotate-secret'),
+  'trigger.pause': hook('/pause'),
+  'trigger.resume': hook('/resume'),
 }
 
 /** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */

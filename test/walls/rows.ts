@@ -1,7 +1,7 @@
 /** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
 
 import { call, type Room, tokenOf, unique } from '../support/tenants.ts'
-import { FLOW_ROWS, SOURCE } from './flow-rows.ts'
+import { FLOW_ROWS, HOOKED, SOURCE } from './flow-rows.ts'
 import { furnishMcp, MCP_ROWS } from './mcp-rows.ts'
 
 /** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
@@ -33,6 +33,7 @@ export interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly webhookId: string
   readonly bucket: string
   readonly functionId: string
 }
@@ -288,6 +289,8 @@ export async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
+  const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
   await furnishMcp(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
@@ -319,6 +322,7 @@ export async function furnish(room: Room): Promise<World> {
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,
+    webhookId: hooked.body.webhooks[0].id,
     functionId: deployed.body.id,
   }
 }

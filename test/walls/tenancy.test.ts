@@ -72,6 +72,7 @@ function ids(): string[] {
     ours.documentId,
     ours.flowId,
     ours.executionId,
+    ours.webhookId,
     ours.functionId,
     ours.room.tenantId,
   ]
@@ -179,6 +180,9 @@ test('after all of that, everything of ours is as it was', async () => {
   const as = room.operator
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
+  const triggers = await call('GET', `${room.flows}/triggers`, { as })
+  const webhook = triggers.body.data.find((one: { id: string }) => one.id === ours.webhookId)
+  expect(webhook).toMatchObject({ kind: 'webhook', paused: false })
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
   expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
   const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })

@@ -75,6 +75,15 @@ export async function watching(
 export const hopsOf = (events: readonly JsonObject[]): number =>
   Math.max(0, ...events.map((event) => Number(fieldOf(event, HOPS) ?? 0)))
 
+/** Events that have come together for a trigger. */
+interface Together {
+  readonly triggerId: string
+  /** The version whose filters have taken them. */
+  readonly version: number
+  readonly events: readonly JsonObject[]
+  readonly hops: number
+}
+
 /**
  * Begins the run of events that have come together. Idempotent: the same events are the same run, however often they
  * come.
@@ -82,12 +91,11 @@ export const hopsOf = (events: readonly JsonObject[]): number =>
  */
 export async function beginByEvents(
   scope: WorkspaceScope,
-  triggerId: string,
-  events: readonly JsonObject[],
-  hops: number,
+  { triggerId, version, events, hops }: Together,
 ): Promise<void> {
   const due = await dueOf(scope, triggerId)
-  if (due === undefined || due.paused) return
+  // Another version has other filters, and is shown the events as well.
+  if (due === undefined || due.paused || due.version !== version) return
   const id = executionOf(triggerId, events)
   if (await hasBegun(scope, id)) return
   const input = inputOf(events, (due.spec as unknown as EventSpec).read)
