@@ -193,6 +193,19 @@ test('a cron expression means what it says, in its time zone', async () => {
   expect(either.some(({ day, weekday }) => day !== '13' && weekday === 'Fri')).toBe(true)
 })
 
+// The clocks of Europe change on the last Sundays of March and October.
+test('a time that the clocks leave out is left out, one that they repeat comes the second time', async () => {
+  const spring = await nextOf("{ cron: '30 2 * MAR SUN', timezone: Europe/Berlin }")
+  const autumn = await nextOf("{ cron: '30 2 * OCT SUN', timezone: Europe/Berlin }")
+  expect([spring.length, autumn.length]).toEqual([10, 10])
+  for (const time of spring) expect(Number(local(time, 'Europe/Berlin')['day']), time).toBeLessThan(25)
+  for (const time of autumn) {
+    const isLast = Number(local(time, 'Europe/Berlin')['day']) > 24
+    expect(new Date(time).getUTCHours(), time).toBe(isLast ? 1 : 0)
+  }
+  expect(new Set(autumn.map((time) => new Date(time).getUTCHours())).size).toBe(2)
+})
+
 test.each([
   '*/100 * * * *',
   '59 23 31 DEC *',
