@@ -18,6 +18,13 @@ import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } 
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -116,5 +123,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   retryStep,
   skipStep,
   cancelExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
   ...MCP_OPERATIONS,
 ]
