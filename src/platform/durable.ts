@@ -2,7 +2,7 @@
 
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef } from '../core/tenant.ts'
-import type { Schedules } from './schedules.ts'
+import { Schedules } from './schedules.ts'
 import type { Start, Temporal } from './temporal.ts'
 
 /** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
@@ -51,7 +51,7 @@ export class Durable {
 
   /** What starts workflows of this ref by the clock. */
   get schedules(): Schedules {
-    return this.#temporal.schedulesOf(this.#ref)
+    return new Schedules(this.#ref, this.#temporal)
   }
 
   uiLink(id: string): string | undefined {

@@ -2,14 +2,13 @@
 
 import {
   ScheduleAlreadyRunning,
-  type ScheduleClient,
   ScheduleNotFoundError,
   ScheduleOverlapPolicy,
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
 import { attributesOf } from './search-attributes.ts'
-import type { Start } from './temporal.ts'
+import type { Start, Temporal } from './temporal.ts'
 
 /** When it starts its workflow, and what it does while one goes on. */
 export interface Timing {
@@ -49,35 +48,30 @@ export interface ScheduleStanding {
   readonly missed: number
 }
 
-/** Does a call with a deadline, and turns failures of the server into a Problem. */
-type Calling = <T>(work: () => Promise<T>) => Promise<T>
-
 export class Schedules {
   readonly #ref: TenantRef
-  readonly #client: ScheduleClient
-  readonly #call: Calling
+  readonly #temporal: Temporal
 
-  constructor(ref: TenantRef, client: ScheduleClient, call: Calling) {
+  constructor(ref: TenantRef, temporal: Temporal) {
     this.#ref = ref
-    this.#client = client
-    this.#call = call
+    this.#temporal = temporal
   }
 
   /** Makes a schedule, or brings it to what is said here. @throws Problem `dependency_unavailable` */
   async put(scheduled: Scheduled): Promise<void> {
     const options = optionsOf(this.#ref, scheduled)
     const { scheduleId: id, ...changed } = options
-    await this.#call(async () => {
+    await this.#temporal.scheduling(async (client) => {
       // Another may make it, or take it away, in between: one of the two is told so, and looks again.
       for (;;) {
         if (
           await unless(
             ScheduleNotFoundError,
-            this.#client.getHandle(id).update(() => changed),
+            client.getHandle(id).update(() => changed),
           )
         )
           return
-        if (await unless(ScheduleAlreadyRunning, this.#client.create(options))) return
+        if (await unless(ScheduleAlreadyRunning, client.create(options))) return
       }
     })
   }
@@ -85,29 +79,22 @@ export class Schedules {
   /** One that is not there stays so. @throws Problem `dependency_unavailable` */
   async remove(subject: string, uuid: string): Promise<void> {
     const id = workflowId(this.#ref, subject, uuid)
-    await this.#call(() => unless(ScheduleNotFoundError, this.#client.getHandle(id).delete()))
+    await this.#temporal.scheduling((client) => unless(ScheduleNotFoundError, client.getHandle(id).delete()))
   }
 
   /** Undefined where there is none. @throws Problem `dependency_unavailable` */
   async standing(subject: string, uuid: string): Promise<ScheduleStanding | undefined> {
     const id = workflowId(this.#ref, subject, uuid)
-    return this.#call(async () => {
-      let standing: ScheduleStanding | undefined
-      await unless(
-        ScheduleNotFoundError,
-        this.#client
-          .getHandle(id)
-          .describe()
-          .then(({ info }) => {
-            standing = {
-              next: info.nextActionTimes,
-              taken: info.numActionsTaken,
-              skipped: info.numActionsSkippedOverlap,
-              missed: info.numActionsMissedCatchupWindow,
-            }
-          }),
-      )
-      return standing
+    return this.#temporal.scheduling(async (client) => {
+      const told = client.getHandle(id).describe()
+      if (!(await unless(ScheduleNotFoundError, told))) return undefined
+      const { info } = await told
+      return {
+        next: info.nextActionTimes,
+        taken: info.numActionsTaken,
+        skipped: info.numActionsSkippedOverlap,
+        missed: info.numActionsMissedCatchupWindow,
+      }
     })
   }
 }

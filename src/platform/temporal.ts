@@ -4,6 +4,7 @@ import {
   Client,
   Connection,
   isGrpcServiceError,
+  type ScheduleClient,
   type ScheduleClientInterceptor,
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
@@ -16,7 +17,6 @@ import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
-import { Schedules } from './schedules.ts'
 import { attributesOf } from './search-attributes.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
@@ -139,9 +139,9 @@ export class Temporal {
     await this.#call(() => unlessGone(handle.cancel()))
   }
 
-  /** The schedules of a ref. */
-  schedulesOf(ref: TenantRef): Schedules {
-    return new Schedules(ref, this.#client.schedule, (work) => this.#call(work))
+  /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */
+  scheduling<T>(work: (client: ScheduleClient) => Promise<T>): Promise<T> {
+    return this.#call(() => work(this.#client.schedule))
   }
 
   /** A link to the run in the Temporal UI, where one is known. */

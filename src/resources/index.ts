@@ -24,6 +24,13 @@ import {
   resumeTrigger,
   rotateTriggerSecret,
 } from './flows/triggers/management.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -122,6 +129,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   retryStep,
   skipStep,
   cancelExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
   listTriggers,
   rotateTriggerSecret,
   pauseTrigger,

@@ -9,6 +9,7 @@ import type { Activities, CallFailure, FunctionCall } from '../activities/contra
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
 import type { Hold } from './hold.ts'
+import type { Moments } from './moments.ts'
 import { documented, requested } from './openapi.ts'
 
 /** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
@@ -39,10 +40,10 @@ export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
 /**
  * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
  * worker is lost, so that it takes the ids of the first time.
- * @param nth of the run's calls of this sort
  */
-export function localCall(request: CallRequest, hold: Hold, nth: number): Promise<Json> {
-  const begun = { activity_id: `local-${nth}`, at_ms: Number(new Date()) }
+export function localCall(request: CallRequest, hold: Hold, moments: Moments): Promise<Json> {
+  const at_ms = moments.next()
+  const begun = { activity_id: `local-${at_ms}`, at_ms }
   return call(request, hold, begun)
 }
 
@@ -106,8 +107,10 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
+  // Of a local activity there is no failure around the failure.
+  const isLocal = error instanceof ApplicationFailure || error instanceof TimeoutFailure
+  if (!(isLocal || error instanceof ActivityFailure)) return error
+  const cause = isLocal ? error : error.cause
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
   const failure =

@@ -21,6 +21,7 @@ import type { FlowRunInput } from '../core/work.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
+import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { runSubflow } from './subflow.ts'
 
@@ -97,7 +98,7 @@ function tooLarge(): ErrorObject {
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
-  let locals = 0
+  const moments = new Moments()
   return {
     nowMs,
     record: (event) => recorder.record(event),
@@ -119,7 +120,7 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (request.local === true) return await localCall(request, hold, ++locals)
+        if (request.local === true) return await localCall(request, hold, moments)
         if (!isSlow(request)) return await callOf(request, hold)
         const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output

@@ -3,15 +3,16 @@
 import { type Room, unique } from '../support/tenants.ts'
 
 export const SOURCE = (name: string) =>
-  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 /** A flow that whoever has its secret may start. */
-export const HOOKED = `${SOURCE('hooked')}schedule:\n  webhook: {}\n`
+export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
 
 interface World {
   readonly room: Room
   readonly flowId: string
   readonly executionId: string
+  readonly scheduleId: string
   readonly webhookId: string
 }
 
@@ -26,6 +27,8 @@ const flow = (tail: string, body?: () => unknown) =>
   row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
 const run = (tail: string, body?: () => unknown) =>
   row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+const schedule = (tail: string, body?: () => unknown) =>
+  row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
 
 const hook = (tail: string) =>
   row(
@@ -66,6 +69,11 @@ export const FLOW_ROWS = {
   'execution.get': run(''),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'schedule.list': row(() => '/schedules'),
+  'schedule.get': schedule(''),
+  'schedule.pause': schedule('/pause', () => ({})),
+  'schedule.resume': schedule('/resume', () => ({})),
+  'schedule.trigger': schedule('/trigger', () => ({})),
   'trigger.list': row(() => '/triggers'),
   'trigger.rotate_secret': hook('/rotate-secret'),
   'trigger.pause': hook('/pause'),

@@ -33,6 +33,7 @@ export interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly scheduleId: string
   readonly webhookId: string
   readonly bucket: string
   readonly functionId: string
@@ -289,6 +290,7 @@ export async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  const schedules = await call('GET', `${room.flows}/schedules`, { as })
   await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
   const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
   await furnishMcp(room)
@@ -322,6 +324,7 @@ export async function furnish(room: Room): Promise<World> {
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,
+    scheduleId: schedules.body.data[0].id,
     webhookId: hooked.body.webhooks[0].id,
     functionId: deployed.body.id,
   }

@@ -72,6 +72,7 @@ function ids(): string[] {
     ours.documentId,
     ours.flowId,
     ours.executionId,
+    ours.scheduleId,
     ours.webhookId,
     ours.functionId,
     ours.room.tenantId,
@@ -180,6 +181,8 @@ test('after all of that, everything of ours is as it was', async () => {
   const as = room.operator
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
+  const schedule = await call('GET', `${room.flows}/schedules/${ours.scheduleId}`, { as })
+  expect(schedule.body).toMatchObject({ paused: false, last_run: null })
   const triggers = await call('GET', `${room.flows}/triggers`, { as })
   const webhook = triggers.body.data.find((one: { id: string }) => one.id === ours.webhookId)
   expect(webhook).toMatchObject({ kind: 'webhook', paused: false })

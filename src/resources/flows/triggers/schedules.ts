@@ -77,12 +77,16 @@ function timingOf(spec: ScheduleSpec): Timing {
   return {
     crons: cron === undefined ? [] : cronsOf(cron),
     ...(everyMs !== undefined && { everyMs }),
-    ...(timezone !== undefined && { timezone }),
+    ...(timezone !== undefined && { timezone: spelled(timezone) }),
     ...(jitter_ms !== undefined && { jitterMs: jitter_ms }),
     overlap,
     catchUpMs: catch_up_ms,
   }
 }
+
+/** As the tables of time zones spell it, which Temporal wants to the letter. */
+const spelled = (timezone: string): string =>
+  new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
 
 const floor = (ms: number): number => ms - (ms % SECOND_MS)
 

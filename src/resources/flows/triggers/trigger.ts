@@ -33,7 +33,7 @@ export interface TriggerKind {
 }
 
 /** What a kind has elsewhere, made after the row says so. Both are done again after a crash: idempotent. */
-export interface Outside {
+interface Outside {
   /** Makes it as the row says: new, changed or paused. */
   readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
   /** Takes it away, or finds it gone. */
