@@ -11,7 +11,8 @@ import type { Entry } from '../platform/events/streams.ts'
 import type { Hear, Watch } from '../platform/events/watching.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { beginByEvents, type EventSpec, hopsOf } from '../resources/flows/triggers/events.ts'
+import { beginByEvents, hopsOf } from '../resources/flows/triggers/event-runs.ts'
+import type { EventSpec } from '../resources/flows/triggers/events.ts'
 
 export function hearing(access: Access, log: Log): Hear {
   return async (watch, entries) => {

@@ -19,7 +19,7 @@ export interface Watch {
   readonly gathered: unknown
 }
 
-export interface Heard {
+interface Heard {
   /** Kept with the place. */
   readonly gathered: unknown
   /** For how long the thread was busy with it. */
