@@ -212,6 +212,11 @@ export class WorkspaceScope extends Scope {
     return this.parts.secrets.open(this.#sealed(purpose), sealed)
   }
 
+  /** A text that follows from the purpose, and that nobody else can make: 43 letters of base64url. */
+  derive(purpose: string): string {
+    return this.parts.secrets.derive(this.#sealed(purpose))
+  }
+
   #sealed(purpose: string): string {
     return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
   }

@@ -23,29 +23,34 @@ const RETRY = {
   maximumAttempts: 8,
 } as const
 
+/** A call, and the names of the secrets that its run may use. */
+interface Call extends CallRequest {
+  readonly secrets?: readonly string[]
+}
+
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
 export function isSlow(request: CallRequest): boolean {
   return SLOW.has(request.function)
 }
 
 /** Only its document says what method an operation has, and so whether its request may be sent again. */
-export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
+export async function callOf(request: Call, hold: Hold): Promise<Json> {
   if (request.function !== 'openapi') return call(request, hold)
   const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
   return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-export async function call(request: CallRequest, hold: Hold): Promise<Json> {
-  const { function: name, arguments: given, step } = request
-  let sent: FunctionCall = { function: name, arguments: given }
+export async function call(request: Call, hold: Hold): Promise<Json> {
+  const { step, ...asked } = request
+  let sent: FunctionCall = asked
   for (;;) {
     try {
       return await send(request, sent)
     } catch (error) {
       const refusal = hold.refusalOf(error)
       if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
-      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
+      sent = { ...asked, ...(await hold.waitAfter(refusal)) }
     }
   }
 }
