@@ -122,7 +122,8 @@ function faultsOf(value: unknown): readonly InputError[] {
  */
 function faultOf({ text, name }: Leaf): string | undefined {
   if (typeof text !== 'string') return 'A secret is a text, or an object or list of texts.'
-  if (text.includes('\u0000') || /\p{Surrogate}/u.test(text)) return 'It holds NUL or half of a surrogate pair.'
+  if (text.includes('\u0000') || /\p{Surrogate}/u.test(text))
+    return 'It holds NUL or half of a surrogate pair.'
   const isSecret = name === undefined || isSecretName(name)
   if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
   return `It has fewer than ${LIMITS.flowSecretCharsMin} characters; it could not be kept out of answers.`
