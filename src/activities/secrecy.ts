@@ -23,7 +23,8 @@ export class Secrecy {
   readonly #given = new Set<string>()
   #room: number = LIMITS.stepInputBytesMax
 
-  private constructor(values: ReadonlyMap<string, SecretValue>, texts: ReadonlyMap<string, string>) {
+  /** @param values by names @param texts by handles: each text of each value */
+  constructor(values: ReadonlyMap<string, SecretValue>, texts: ReadonlyMap<string, string>) {
     this.#values = values
     this.#texts = texts
     for (const [handle, text] of texts) if (text.length >= LIMITS.flowSecretCharsMin) this.#seek(text, handle)

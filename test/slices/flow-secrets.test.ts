@@ -1,12 +1,22 @@
 /** Secrets of flows: they reach whom they are for, and leave no trace anywhere else. */
 
-import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Outside } from '../support/outside.ts'
-import { aRoom, aWorkspace, call, type Reply, type Room, unique } from '../support/tenants.ts'
+import {
+  canary,
+  drafted,
+  posting,
+  publish,
+  published,
+  put,
+  ran,
+  reachable,
+  remove,
+  stored,
+} from '../support/secrets.ts'
+import { aRoom, aWorkspace, call, type Room } from '../support/tenants.ts'
 import { logTraces, tablesWith, temporalTraces } from '../support/traces.ts'
 
-const canary = (more = '') => `canary${more}${randomBytes(9).toString('hex')}`
 const PLAIN = canary()
 const ODD = canary(' & "quoted" \\ /+%ü ')
 const PASSWORD = canary(':')
@@ -36,75 +46,26 @@ beforeAll(async () => {
     '/raw': ({ body, headers }) => ({ text: `${headers['authorization']} ${body}` }),
     '/fails': () => ({ status: 500 }),
   })
-  await reachable(room)
+  await reachable(room, outside)
 })
 afterAll(() => outside.close())
 
-async function reachable(where: Room): Promise<void> {
-  const body = { workspace_id: where.workspaceId, egress: { allow: [outside.place] } }
-  const set = await call('POST', '/v1/services/configure', { as: where.operator, body })
-  expect(set.status).toBe(200)
-}
-
-const put = (name: string, value: unknown, where = room): Promise<Reply> =>
-  call('PUT', `${where.flows}/secrets/${name}`, { as: where.operator, body: { value } })
-
-async function stored(name: string, value: unknown, where = room): Promise<void> {
-  const { status, body } = await put(name, value, where)
-  expect(status, JSON.stringify(body)).toBe(200)
-}
-
-const remove = (name: string, where = room): Promise<Reply> =>
-  call('DELETE', `${where.flows}/secrets/${name}`, { as: where.operator })
-
-/** A flow as a draft. @returns its path */
-async function drafted(secrets: readonly string[], tasks: string, where = room): Promise<string> {
-  const name = unique('f')
-  const use = secrets.length === 0 ? '' : `use: { secrets: [${secrets.join(', ')}] }\n`
-  const source = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\n${use}do:\n${tasks}\n`
-  const made = await call('POST', `${where.flows}/definitions`, { as: where.operator, body: { source } })
-  expect(made.body.faults, JSON.stringify(made.body)).toEqual([])
-  return `${where.flows}/definitions/${name}`
-}
-
-const publish = (flow: string): Promise<Reply> =>
-  call('POST', `${flow}/versions`, { as: room.operator, body: {} })
-
-async function published(secrets: readonly string[], tasks: string, where = room): Promise<string> {
-  const flow = await drafted(secrets, tasks, where)
-  const { status, body } = await publish(flow)
-  expect(status, JSON.stringify(body)).toBe(201)
-  return flow
-}
-
-const started = (flow: string, input: unknown = {}, wait = 25): Promise<Reply> =>
-  call('POST', `${flow}/executions`, {
-    as: room.operator,
-    body: { input },
-    headers: { prefer: `wait=${wait}` },
-  })
-
-const http = (name: string, path: string, more: string, authentication = '') => `
-  - ${name}:
-      call: http
-      with: { method: post, endpoint: { uri: '${outside.origin}${path}'${authentication && `, authentication: ${authentication}`} }, ${more} }`
-
 describe('a secret is kept', () => {
   test('it is written, listed without its value, replaced and deleted', async () => {
-    const first = await put('kept', PLAIN)
+    const first = await put(room, 'kept', PLAIN)
     expect(first.body).toEqual({
       name: 'kept',
       updated_by: expect.any(String),
       created_at: expect.any(String),
       updated_at: expect.any(String),
     })
-    expect((await put('kept', { username: 'ada', password: PASSWORD })).status).toBe(200)
+    expect((await put(room, 'kept', { username: 'ada', password: PASSWORD })).status).toBe(200)
     const list = await call('GET', `${room.flows}/secrets`, { as: room.operator })
     expect(list.body.data.filter(({ name }: { name: string }) => name === 'kept')).toHaveLength(1)
     expect(JSON.stringify(list.body)).not.toContain('canary')
     expect(await tablesWith([PLAIN, PASSWORD])).toEqual([])
-    expect((await remove('kept')).body).toEqual({ name: 'kept', deleted: true, used_by: [] })
-    expect((await remove('kept')).status).toBe(404)
+    expect((await remove(room, 'kept')).body).toEqual({ name: 'kept', deleted: true, used_by: [] })
+    expect((await remove(room, 'kept')).status).toBe(404)
   })
 
   test.each<[unknown, RegExp, string]>([
@@ -118,29 +79,29 @@ describe('a secret is kept', () => {
     [[[[[['long enough']]]]], /deeper/, '/value'],
     ['with \u0000 inside', /NUL/, '/value'],
   ])('no secret: %#; the refusal does not repeat it', async (value, detail, pointer) => {
-    const { status, body } = await put('refused', value)
+    const { status, body } = await put(room, 'refused', value)
     expect(status).toBe(400)
     expect(body.errors[0]).toMatchObject({ detail: expect.stringMatching(detail), pointer })
     expect(JSON.stringify(body)).not.toContain('long enough')
   })
 
   test('keys cannot reach it, nor another workspace of the tenant', async () => {
-    await stored('mine', PLAIN)
+    await stored(room, 'mine', PLAIN)
     for (const as of [room.service, room.anon]) {
       expect((await call('GET', `${room.flows}/secrets`, { as })).status).toBe(403)
     }
     const other = await aWorkspace(room)
     expect((await call('GET', `${other.flows}/secrets`, { as: room.operator })).body.data).toEqual([])
-    const flow = await drafted(['mine'], '  - a: { set: { x: 1 } }', other)
-    expect((await publish(flow)).status).toBe(422)
+    const flow = await drafted(other, ['mine'], '  - a: { set: { x: 1 } }')
+    expect((await publish(room, flow)).status).toBe(422)
   })
 })
 
 describe('publishing', () => {
   test('a flow whose secret is not there is refused at its line, with those that are', async () => {
-    await stored('crm_password', PLAIN)
-    const flow = await drafted(['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
-    const { status, body } = await publish(flow)
+    await stored(room, 'crm_password', PLAIN)
+    const flow = await drafted(room, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
+    const { status, body } = await publish(room, flow)
     expect(status).toBe(422)
     expect(body.faults).toEqual([
       {
@@ -152,20 +113,20 @@ describe('publishing', () => {
         hint: expect.stringContaining('Did you mean `crm_password`?'),
       },
     ])
-    await stored('crm_pasword', PLAIN)
-    expect((await publish(flow)).status).toBe(201)
-    expect((await remove('crm_pasword')).body.used_by).toEqual([flow.split('/').at(-1)])
+    await stored(room, 'crm_pasword', PLAIN)
+    expect((await publish(room, flow)).status).toBe(201)
+    expect((await remove(room, 'crm_pasword')).body.used_by).toEqual([flow.split('/').at(-1)])
   })
 })
 
 describe('a run', () => {
   test('secrets reach whom they are for, by every way, and are nowhere else', async () => {
-    await stored('plain', PLAIN)
-    await stored('odd', ODD)
-    await stored('account', { username: 'tenon', password: PASSWORD })
+    await stored(room, 'plain', PLAIN)
+    await stored(room, 'odd', ODD)
+    await stored(room, 'account', { username: 'tenon', password: PASSWORD })
     const client = { id: 'runner', secret: CLIENT }
-    await stored('client', { authority: outside.origin, grant: 'client_credentials', client })
-    await stored('hook', `${outside.origin}/fails/${PATH}?x=1`)
+    await stored(room, 'client', { authority: outside.origin, grant: 'client_credentials', client })
+    await stored(room, 'hook', `${outside.origin}/fails/${PATH}?x=1`)
     await call('POST', '/v1/functions', {
       as: room.operator,
       body: {
@@ -174,42 +135,53 @@ describe('a run', () => {
         source: 'export default (input: any) => { console.log(input.key); return [input, input.key.length] }',
       },
     })
+    await call('POST', '/v1/functions', {
+      as: room.operator,
+      body: {
+        workspace_id: room.workspaceId,
+        name: 'boom',
+        source:
+          'export default (input: any) => { console.log(input.key); throw new Error(`no ${input.key}`) }',
+      },
+    })
     const flow = await published(
+      room,
       ['plain', 'odd', 'account', 'client', 'hook'],
       [
-        http(
+        posting(
           'header',
-          '/echo/header',
+          `${outside.origin}/echo/header`,
           "headers: { x-key: '${ $secrets.plain }', x-more: '${ \"Key \" + $secrets.plain }' }, query: { k: '${ $secrets.odd }' }, body: { deep: [{ key: '${ $secrets.odd }' }] }, output: response",
         ),
-        http(
+        posting(
           'bearer',
-          '/raw/bearer',
+          `${outside.origin}/raw/bearer`,
           'output: raw, body: \'${ "some words before " + $secrets.plain }\'',
           "{ bearer: { token: '${ $secrets.plain }' } }",
         ),
-        http('basic', '/echo/basic', 'output: content', '{ basic: { use: account } }'),
-        http(
+        posting('basic', `${outside.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
+        posting(
           'form',
-          '/echo/form',
+          `${outside.origin}/echo/form`,
           'headers: { content-type: application/x-www-form-urlencoded }, body: \'${ "k=" + $secrets.odd + "&p=" + $secrets.account.password }\'',
         ),
-        http('token', '/echo/token', 'output: content', '{ oauth2: { use: client } }'),
+        posting('token', `${outside.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
         `  - path: { call: http, with: { method: get, endpoint: '\${ "${outside.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
         `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${outside.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
         "  - kept: { call: collection.create, with: { name: notes, document: { note: '${ $secrets.odd }', plain: '${ $secrets.plain }' } } }",
         "  - got: { call: collection.get, with: { name: notes, id: '${ .id }' } }",
         "  - asked: { call: function.invoke, with: { id: echo, input: { key: '${ $secrets.odd }' } } }",
         "  - again: { call: function.invoke, with: { id: echo, input: { key: '${ .[0].key }' } }, output: { as: '${ .[1] }' }, export: { as: '${ { length: . } }' } }",
+        "  - thrown: { try: [{ boom: { call: function.invoke, with: { id: boom, input: { key: '${ $secrets.plain }' } } } }], catch: { as: e, do: [{ caught: { set: { error: '${ $e }' } } }] } }",
         "  - told: { emit: { event: { with: { type: told, data: { key: '${ $secrets.plain }' } } } } }",
         "  - hooked: { try: [{ hook: { call: http, with: { method: post, endpoint: '${ $secrets.hook }' } } }], catch: { as: e, do: [{ seen: { set: { error: '${ $e }', harmless: harmlessword } } }] } }",
         "  - missed: { call: collection.get, with: { name: notes, id: '${ $secrets.plain }' } }",
       ].join('\n'),
     )
-    const { body } = await started(flow)
+    const body = await ran(room, flow)
     expect(body, JSON.stringify(body)).toMatchObject({
       status: 'faulted',
-      error: { instance: '/do/13/missed' },
+      error: { instance: '/do/14/missed' },
     })
 
     const [header] = outside.askedFor('/echo/header')

@@ -6,12 +6,13 @@ import { Client, Connection } from '@temporalio/client'
 import { inject } from 'vitest'
 import { asSuperuser, type Room } from './tenants.ts'
 
-/** Histories, descriptions and visibility of all workflows of the room's tenant. */
-export async function temporalTraces({ tenantId }: Room): Promise<string> {
+/** Histories, descriptions and visibility of all workflows of the room's tenant, or the history of one. */
+export async function temporalTraces({ tenantId }: Room, one?: string): Promise<string> {
   const { env } = inject('tenon')
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   const client = new Client({ connection, namespace: env['TEMPORAL_NAMESPACE'] ?? 'default' })
   try {
+    if (one !== undefined) return JSON.stringify(await client.workflow.getHandle(one).fetchHistory(), legible)
     const found: unknown[] = []
     for await (const listed of client.workflow.list({ query: `TenantId = "${tenantId}"` })) {
       const handle = client.workflow.getHandle(listed.workflowId, listed.runId)
