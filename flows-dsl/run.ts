@@ -99,7 +99,9 @@ export class Drive {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
-      this.#carryOut(this.#isContinued ? this.#machine.pending() : this.#machine.begin())
+      // What was heard on the way here may have begun something already.
+      const pending = () => this.#machine.pending().filter(({ id }) => !this.#open.has(id))
+      this.#carryOut(this.#isContinued ? pending() : this.#machine.begin())
     })
   }
 

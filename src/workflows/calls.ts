@@ -1,6 +1,6 @@
 /** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
 
-import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import { type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import { isCancellation, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
@@ -8,7 +8,8 @@ import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
-import type { Hold } from './hold.ts'
+import { failureIn, type Hold } from './hold.ts'
+import type { Moments } from './moments.ts'
 import { documented, requested } from './openapi.ts'
 
 /** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
@@ -44,10 +45,10 @@ export async function callOf(request: Call, hold: Hold): Promise<Json> {
 /**
  * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
  * worker is lost, so that it takes the ids of the first time.
- * @param nth of the run's calls of this sort
  */
-export function localCall(request: Call, hold: Hold, nth: number): Promise<Json> {
-  const begun = { activity_id: `local-${nth}`, at_ms: Number(new Date()) }
+export function localCall(request: Call, hold: Hold, moments: Moments): Promise<Json> {
+  const at_ms = moments.next()
+  const begun = { activity_id: `local-${at_ms}`, at_ms }
   return call(request, hold, begun)
 }
 
@@ -112,12 +113,12 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
+  const cause = failureIn(error)
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
+  if (failure === undefined && cause === error) return error
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
   return new FlowError(
     { type: failure.type, status: failure.status, title: failure.title },

@@ -21,6 +21,7 @@ import type { FlowRunInput } from '../core/work.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
+import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { runSubflow } from './subflow.ts'
 
@@ -98,7 +99,7 @@ function tooLarge(): ErrorObject {
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
-  let locals = 0
+  const moments = new Moments()
   return {
     nowMs,
     record: (event) => recorder.record(event),
@@ -121,7 +122,7 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
       underWay += bytes
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-        if (asked.local === true) return await localCall(asked, hold, ++locals)
+        if (asked.local === true) return await localCall(asked, hold, moments)
         if (!isSlow(asked)) return await callOf(asked, hold)
         const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
         return output

@@ -144,10 +144,10 @@ test('an approval, events and a compensation stand across histories', async () =
                   with: { name: undone, document: { n: '\${ .output.n }' } }
   - three:
       listen: { to: { all: [ { with: { type: a } }, { with: { type: b } }, { with: { type: c } } ] } }
-  - sure: { approve: { approvers: ['*'] } }
+  - sure: { approve: { approvers: ['\${ $workflow.input.by }'], fourEyes: false } }
   - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }
 `
-  const { id, workflow_id } = await run('saga', tasks, {})
+  const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
   await become(id, ['waiting'])
   for (const type of ['a', 'b', 'c']) {
     const said = await call('POST', `${room.flows}/executions/${id}/signal`, { event: { type, id: type } })
