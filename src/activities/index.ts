@@ -1,6 +1,7 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
 import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
@@ -8,6 +9,8 @@ import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { beginSubflow } from '../resources/flows/subflows.ts'
+import { admitTrigger } from '../resources/flows/triggers/admission.ts'
+import { register } from '../resources/flows/triggers/registration.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
@@ -38,7 +41,7 @@ export function createActivities(platform: Platform): Implementation {
   const { access } = platform
   const admin = (call: Call) => access.continueAdmin(call.ref.tenantId, call.workflowId, call.ids)
   const active = (call: Call, role: 'service' | 'workspace_admin'): Promise<WorkspaceScope> =>
-    access.continueActive(workspaceOf(call), { subject: call.workflowId, role }, call.ids)
+    access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
   const record = (call: Call): WorkspaceScope =>
     access.continueWorkspace(
       workspaceOf(call),
@@ -82,6 +85,8 @@ export function createActivities(platform: Platform): Implementation {
       refuseSecrets(request.arguments)
       return bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments))
     },
+    admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
+    registerTriggers: (call, input) => register(record(call), input),
     callHttp: async (call, request) => {
       const work = async (lent?: Lent) => sendHttp(request.arguments, await way(call), lent?.secrecy)
       return bounded(await secretly(record(call), lentTo(call, request), work))
@@ -116,6 +121,11 @@ function bounded(output: unknown): Json {
     })
   }
   return output as Json
+}
+
+/** A run, in the role that its call needs. */
+function actorOf({ workflowId, hops }: Call, role: 'service' | 'workspace_admin'): Actor {
+  return { subject: workflowId, role, ...(hops > 0 && { hops }) }
 }
 
 function workspaceOf({ ref }: Call): WorkspaceRef {

@@ -11,7 +11,9 @@ export const MASK = '***'
 const BEGIN = 'tenonsecret~'
 const MARK_CHARS = 32
 /** The name, and a mark that only the platform can make, of a fixed length: what follows it belongs to something else. */
-const HANDLE = new RegExp(`${BEGIN}([A-Za-z0-9_.-]{1,63})~[A-Za-z0-9_-]{${MARK_CHARS}}`, 'g')
+const HANDLE = `${BEGIN}([A-Za-z0-9_.-]{1,63})~[A-Za-z0-9_-]{${MARK_CHARS}}`
+/** A new one each time, since it keeps where it is, and workflows share what they keep. */
+const handles = () => new RegExp(HANDLE, 'g')
 
 /** @param mark letters of base64url that follow from the run and the place within the secret; the first 32 count */
 export function handleOf(name: string, mark: string): string {
@@ -24,15 +26,15 @@ export function replaceHandles(
   by: (handle: string, name: string, at: number) => string,
 ): string {
   if (!text.includes(BEGIN)) return text
-  return text.replaceAll(HANDLE, (handle, name: string, at: number) => by(handle, name, at))
+  return text.replaceAll(handles(), (handle, name: string, at: number) => by(handle, name, at))
 }
 
 /** Whether the text is a handle, and nothing else. */
-export const isHandle = (text: string): boolean => text !== '' && text.replaceAll(HANDLE, '') === ''
+export const isHandle = (text: string): boolean => text !== '' && text.replaceAll(handles(), '') === ''
 
 /** Whether a handle is anywhere in the value, or what looks like one. */
 export function holdsHandle(value: Json): boolean {
-  return JSON.stringify(value).search(HANDLE) >= 0
+  return JSON.stringify(value).search(handles()) >= 0
 }
 
 /**

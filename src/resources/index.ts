@@ -19,6 +19,19 @@ import { getExecution, listExecutions, listFlowExecutions, startExecution } from
 import { graphFlow } from './flows/graph.ts'
 import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/management.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -120,5 +133,14 @@ export const OPERATIONS: readonly AnyOperation[] = [
   retryStep,
   skipStep,
   cancelExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]
