@@ -5,6 +5,7 @@ import { FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
+import type { Patch } from './machine/patch.ts'
 import type { Effect, RunResult } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
@@ -94,6 +95,20 @@ export class Drive {
       return 'The step does not wait for a decision about its error.'
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
     return undefined
+  }
+
+  /** Somebody mends the data of the run. @returns why that is refused, if it is */
+  patch(what: Patch): string | undefined {
+    return this.#machine.patch(what)
+  }
+
+  /** Whether steps wait for somebody to decide about their errors. */
+  get isHeld(): boolean {
+    return this.#isHeld
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
   }
 
   /** Gives the run up; it undoes what it must and ends cancelled. */

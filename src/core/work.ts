@@ -76,6 +76,12 @@ export interface StepUpdate {
   readonly error?: Json
   /** What the outside answered it, where that is not large. */
   readonly answer?: Json
+  /** It was too large to be kept. */
+  readonly cut?: true
+  /** The same in every run that takes the same way (flows-dsl/machine/places.ts). */
+  readonly place: string
+  /** Answered by the run that this one repeats. */
+  readonly reused?: true
   readonly started_at: string
   readonly ended_at?: string
 }
@@ -88,6 +94,9 @@ export interface RunUpdate {
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
+  /** Whether somebody has paused it, where that has changed, and what he has said of it. */
+  readonly paused?: boolean
+  readonly pause_reason?: string | null
 }
 
 /** What can have started a run. */
@@ -111,8 +120,20 @@ export interface FlowRunInput {
   /** Nothing in runs from before triggers. */
   readonly trigger?: RunTrigger
   readonly correlation_key?: string
+  readonly reuse?: RunReuse
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
+}
+
+/** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */
+export type Reused = { readonly output: Json } | { readonly error: Json }
+
+/** What a run takes over from the one that it repeats. */
+export interface RunReuse {
+  /** Place of the step from which on it asks the outside for everything again. */
+  readonly from: string
+  /** By the places of steps. */
+  readonly answers: { readonly [place: string]: Reused }
 }
 
 /** A run that another run begins. */
@@ -134,6 +155,18 @@ export interface RunDecision {
 export interface RunRelease {
   readonly step: string
   readonly release: { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+}
+
+export interface RunPause {
+  readonly paused: boolean
+  readonly reason: string | null
+}
+
+/** How the data of a run that stands still is mended: see flows-dsl/machine/patch.ts. */
+export interface RunPatch {
+  readonly context?: Json
+  readonly step?: string
+  readonly input?: Json
 }
 
 /** Why a run has refused what it was told, if it has. */

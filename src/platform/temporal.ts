@@ -9,6 +9,7 @@ import {
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import {
   ApplicationFailure,
@@ -130,7 +131,9 @@ export class Temporal {
    */
   async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const handle = this.#handle(ref, id)
-    return this.#call(() => unlessGone(handle.executeUpdate(update.name, { args: [update.value] })))
+    return this.#call(() =>
+      unlessGone(handle.executeUpdate(update.name, { args: [update.value] }).catch(unlessCutOff)),
+    )
   }
 
   /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
@@ -183,6 +186,14 @@ async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
     if (error instanceof WorkflowNotFoundError) return undefined
     throw error
   }
+}
+
+/** A workflow that ended while it was about to answer has ended. */
+function unlessCutOff(error: unknown): undefined {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
+  if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
+    return undefined
+  throw error
 }
 
 /** The inverse of what the door of activities does with a Problem. */

@@ -21,6 +21,7 @@ import { callOf, isSlow } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
 import { Recorder } from './recorder.ts'
+import { Reuse } from './reuse.ts'
 import { runSubflow } from './subflow.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
@@ -38,7 +39,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ...(started_by !== undefined && { started_by }),
     }
     const drive = new Drive(input.ir as FlowIR, input.input, effects(input, recorder, hold), info)
-    listenTo(drive)
+    listenTo({ drive, hold, recorder })
     const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await ended(recorder, tooLarge())
@@ -85,20 +86,28 @@ function tooLarge(): ErrorObject {
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
+  const reuse = new Reuse(input.reuse)
   return {
     nowMs,
-    record: (event) => recorder.record(event),
+    record: (event) => {
+      reuse.entered(event.step)
+      recorder.record(event, reuse.isUsed(event.step))
+    },
     sleep: async (durationMs, step, { limits } = { limits: false }) => {
-      if (hold.isOn) await hold.lifted()
+      if (!limits && reuse.hasSlept(step)) return
+      if (hold.isOn) await stillness(hold, recorder)
       describe(step)
       refuseEndless(step)
       const { summary } = step
       const heldMs = hold.heldMs()
       await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+      reuse.answered()
     },
     call: async (request) => {
-      if (hold.isOn) await hold.lifted()
+      const before = reuse.take(request.step)
+      if (before !== undefined) return before
+      if (hold.isOn) await stillness(hold, recorder)
       describe(request.step)
       refuseEndless(request.step)
       const bytes = sizeOf(request.arguments)
@@ -111,13 +120,24 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
         return output
       } finally {
         underWay -= bytes
+        reuse.answered()
+        if (hold.isPaused) await stillness(hold, recorder)
       }
     },
     wait: async (what, details, step) => {
-      if (hold.isOn) await hold.lifted()
+      const before = reuse.take(step)
+      if (before !== undefined) return before
+      if (hold.isOn) await stillness(hold, recorder)
       describe(step)
       await shown(recorder, 'waiting')
-      if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
+      if (what === 'workflow') {
+        const output = runSubflow({ details, step, hold, parent: input })
+        void output.then(
+          () => reuse.answered(),
+          () => reuse.answered(),
+        )
+        return output
+      }
       return CancellationScope.current().cancelRequested
     },
     held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
@@ -142,6 +162,12 @@ function refuseEndless({ pointer }: StepRef): void {
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
 function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
   return CancellationScope.nonCancellable(() => recorder.flush(status))
+}
+
+/** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
+async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
+  if (hold.isPaused) await CancellationScope.nonCancellable(() => recorder.flush())
+  await hold.lifted()
 }
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */

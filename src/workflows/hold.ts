@@ -1,4 +1,7 @@
-/** Whether a run is held: while its tenant or workspace is suspended it begins nothing, and goes on where it stopped. */
+/**
+ * Whether a run is held: while its workspace is suspended, or somebody has paused it, it begins nothing, and goes on
+ * where it stopped.
+ */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
@@ -18,6 +21,8 @@ interface Refusal {
 
 export class Hold {
   #seq = -1
+  #isSuspended = false
+  #isPaused = false
   #sinceMs: number | undefined
   #endedMs = 0
 
@@ -28,6 +33,16 @@ export class Hold {
 
   get isOn(): boolean {
     return this.#sinceMs !== undefined
+  }
+
+  get isPaused(): boolean {
+    return this.#isPaused
+  }
+
+  /** Somebody pauses the run, or lets it go on. */
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused
+    this.#turn()
   }
 
   /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
@@ -72,10 +87,17 @@ export class Hold {
   #hear({ seq, suspended }: RunStanding): void {
     if (seq <= this.#seq) return
     this.#seq = seq
-    if (suspended === this.isOn) return
+    this.#isSuspended = suspended
+    this.#turn()
+  }
+
+  /** Either reason holds it. */
+  #turn(): void {
+    const isOn = this.#isSuspended || this.#isPaused
+    if (isOn === this.isOn) return
     const now = nowMs()
     this.#endedMs += this.#sinceMs === undefined ? 0 : now - this.#sinceMs
-    this.#sinceMs = suspended ? now : undefined
+    this.#sinceMs = isOn ? now : undefined
   }
 
   /** For how long the run has been held so far. */
