@@ -15,8 +15,8 @@ export interface RecordedRun {
   readonly ended_at: string | null
 }
 
-/** Kinds of tasks that ask the outside, or wait for it. */
-const OUTSIDE = ['call', 'run', 'emit', 'listen', 'approve', 'wait']
+/** Of a task that asks the outside, or waits for it. */
+const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
   readonly seq: number
@@ -65,7 +65,7 @@ export async function askingSteps(
 ): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
   const [asking = [], undoing = []] = await scope.batch(
     sql`select ${STEP} from execution_steps
-      where execution_id = ${id} and kind = any(${OUTSIDE}) and status <> 'skipped'
+      where execution_id = ${id} and ${OUTSIDE} and status <> 'skipped'
       order by seq limit ${LIMITS.executionStepsShownMax}`,
     sql`select distinct pointer from execution_steps
       where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
@@ -81,6 +81,6 @@ export async function answeredSteps(
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
     select ${STEP}, answer, error, cut from execution_steps
-    where execution_id = ${id} and kind = any(${OUTSIDE}) and status in ('completed', 'faulted') and ${which}
+    where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
 }
