@@ -120,9 +120,36 @@ export interface FlowRunInput {
   /** Nothing in runs from before triggers. */
   readonly trigger?: RunTrigger
   readonly correlation_key?: string
-  readonly reuse?: RunReuse
+  readonly reuse?: RunReuse | undefined
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
+  /** Where the run has been before, under the same id; nothing where it begins. */
+  readonly continued?: RunContinued
+}
+
+/** What a run carries into a history of its own (continue-as-new). */
+export interface RunContinued {
+  /** Of the interpreter. */
+  readonly snapshot: readonly Json[]
+  readonly hold: HoldState
+  readonly record: RecordState
+}
+
+/** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */
+export interface HoldState {
+  readonly seq: number
+  readonly suspended: boolean
+  readonly paused: boolean
+  readonly since_ms?: number
+  readonly ended_ms: number
+}
+
+/** How far the record of a run has come. */
+export interface RecordState {
+  /** Of the next step. */
+  readonly seq: number
+  /** Steps that have begun and not ended. */
+  readonly open: readonly StepUpdate[]
 }
 
 /** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */

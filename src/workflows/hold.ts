@@ -5,7 +5,7 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
-import type { Begun, Held, RunStanding } from '../core/work.ts'
+import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
 const standing = defineSignal<[RunStanding]>('standing')
@@ -26,9 +26,23 @@ export class Hold {
   #sinceMs: number | undefined
   #endedMs = 0
 
-  /** Listens from now on: made before the run waits for anything. */
-  constructor() {
+  /** Hears for how long nothing could go on. */
+  onLifted: (durationMs: number) => void = () => {}
+
+  /** Listens from now on: made before the run waits for anything. @param before where the run has been elsewhere */
+  constructor(before?: HoldState) {
+    this.#seq = before?.seq ?? -1
+    this.#isSuspended = before?.suspended ?? false
+    this.#isPaused = before?.paused ?? false
+    this.#sinceMs = before?.since_ms
+    this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
+  }
+
+  get state(): HoldState {
+    const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
+    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs }
+    return { ...state, ...(since !== undefined && { since_ms: since }) }
   }
 
   get isOn(): boolean {
@@ -96,8 +110,10 @@ export class Hold {
     const isOn = this.#isSuspended || this.#isPaused
     if (isOn === this.isOn) return
     const now = nowMs()
-    this.#endedMs += this.#sinceMs === undefined ? 0 : now - this.#sinceMs
+    const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
+    this.#endedMs += durationMs
     this.#sinceMs = isOn ? now : undefined
+    if (!isOn) this.onLifted(durationMs)
   }
 
   /** For how long the run has been held so far. */

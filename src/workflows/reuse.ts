@@ -23,10 +23,8 @@ export class Reuse {
 
   /** What a run that goes on elsewhere is to take over still; nothing where that is over. */
   get left(): RunReuse | undefined {
-    const { size } = this.#left
-    return this.#from === undefined || size === 0
-      ? undefined
-      : { from: this.#from, answers: Object.fromEntries(this.#left) }
+    if (this.#from === undefined || this.#isReached) return undefined
+    return { from: this.#from, answers: Object.fromEntries(this.#left) }
   }
 
   /** A step has begun. */
