@@ -119,10 +119,13 @@ export class Temporal {
     }
   }
 
-  /** Sends a signal. A workflow that has ended, or has not begun, does not hear it. */
+  /**
+   * Sends a signal. A workflow that has ended, or has not begun, does not hear it.
+   * @throws Problem `state_conflict` where it has heard as many as the server lets it
+   */
   async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
     const handle = this.#handle(ref, id)
-    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value)))
+    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value).catch(unlessFull)))
   }
 
   /**
@@ -186,6 +189,14 @@ async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
     if (error instanceof WorkflowNotFoundError) return undefined
     throw error
   }
+}
+
+/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
+function unlessFull(error: unknown): never {
+  const cause = error instanceof Error ? error.cause : undefined
+  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
+  if (!full) throw error
+  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
 }
 
 /** A workflow that ended while it was about to answer has ended. */
