@@ -10,6 +10,8 @@ import { runAudited } from '../resources/audited.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { beginSubflow } from '../resources/flows/subflows.ts'
+import { admitTrigger } from '../resources/flows/triggers/admission.ts'
+import { register } from '../resources/flows/triggers/registration.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
@@ -78,6 +80,8 @@ export function createActivities(platform: Platform): Implementation {
       bounded(await callFunction(await active(call, 'service'), request)),
     beginSubflow: async (call, request) =>
       bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments)),
+    admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
+    registerTriggers: (call, input) => register(record(call), input),
     callHttp: async (call, request) => {
       return bounded(await callHttp(request.arguments, await way(call)))
     },

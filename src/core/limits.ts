@@ -81,6 +81,7 @@ export const LIMITS = {
   reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** How deep flows that flows run may go. */
   subflowDepthMax: 8,
+  scheduleNoteCharsMax: 500,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,

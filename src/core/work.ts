@@ -108,6 +108,22 @@ export interface RunTrigger {
   readonly id?: string
 }
 
+/** A trigger of a flow whose time has come. */
+export interface FlowTriggerInput {
+  readonly trigger_id: string
+  /** For how long it is tried to begin a run. */
+  readonly patience_ms: number
+}
+
+/** What a trigger begins: a run, and how long to wait when that has ended; or nothing, and why. */
+export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
+
+/** Triggers of a flow whose outside is to follow their rows, and those that it had before. */
+export interface RegistrationInput {
+  readonly flow_id: string
+  readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
+}
+
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {
   readonly execution_id: string

@@ -20,6 +20,13 @@ import { graphFlow } from './flows/graph.ts'
 import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
 import { rerunExecution } from './flows/rerun.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -122,5 +129,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   patchExecution,
   cancelExecution,
   rerunExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
   ...MCP_OPERATIONS,
 ]

@@ -69,8 +69,10 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-const COLUMNS = sql`id, workflow_id, flow_id, version,
-  case when (held or paused) and ended_at is null then 'suspended' else status end as status,
+/** As it is shown: of the row, beside what keeps it from going on. */
+export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+
+const COLUMNS = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,

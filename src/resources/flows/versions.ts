@@ -11,6 +11,9 @@ import { violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+import { changeTriggers, isOutside } from './triggers/registration.ts'
+import { declared, reconciled } from './triggers/rows.ts'
+import type { Trigger } from './triggers/trigger.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -40,21 +43,25 @@ export const publishFlow = inWorkspace({
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
     // Two at once read the same latest version; the key lets one through, the other answers 409.
-    const [, [version] = []] = await scope
-      .batch(
-        sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
-        sql`insert into flow_versions
+    const publish = () =>
+      scope
+        .batch(
+          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+          sql`insert into flow_versions
             (flow_id, version, sha256, source, ir, namespace, document_name, document_version, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${scope.actor.subject})
           returning ${COLUMNS}`,
-      )
-      .catch((error: unknown) => {
-        if (violated(error) !== 'flow_versions_pkey') throw error
-        throw new Problem('conflict', {
-          detail: 'The flow was published by another request at the same time.',
+          ...reconciled(scope, id, latest_version + 1, ir),
+        )
+        .catch((error: unknown) => {
+          if (violated(error) !== 'flow_versions_pkey') throw error
+          throw new Problem('conflict', {
+            detail: 'The flow was published by another request at the same time.',
+          })
         })
-      })
+    const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
+    const [, [version] = []] = await changeTriggers(scope, id, isNeeded, publish)
     return version as unknown as FlowVersion
   },
 })
