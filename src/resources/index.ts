@@ -21,6 +21,12 @@ import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing
 import { rerunExecution } from './flows/rerun.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/management.ts'
+import {
   getSchedule,
   listSchedules,
   pauseSchedule,
@@ -134,5 +140,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]
