@@ -55,8 +55,13 @@ export function localCall(request: Call, hold: Hold, moments: Moments): Promise<
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
 export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
-  const asked: FunctionCall = { function: name, arguments: given, ...(secrets && { secrets }) }
-  let sent: FunctionCall = { ...asked, ...(begun !== undefined && { begun }) }
+  const asked: FunctionCall = {
+    function: name,
+    arguments: given,
+    ...(secrets && { secrets }),
+    ...(begun && { begun }),
+  }
+  let sent = asked
   for (;;) {
     try {
       return await send(request, sent)
@@ -118,7 +123,7 @@ function fault(error: unknown, instance: string): unknown {
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (failure === undefined && cause === error) return error
+  if (cause === error && !(cause instanceof ApplicationFailure)) return error
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
   return new FlowError(
     { type: failure.type, status: failure.status, title: failure.title },
