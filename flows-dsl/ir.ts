@@ -88,6 +88,16 @@ export interface Schedule {
   readonly catchUpMs?: number
   /** Each start is late by a random time, at most this. */
   readonly jitterMs?: number
+  /** What others call, each with its own address and secret. */
+  readonly webhooks?: readonly Webhook[]
+}
+
+/** A way for others to start a run. */
+export interface Webhook {
+  /** Unique in the flow. */
+  readonly name: string
+  /** Headers that the run is shown besides `content-type` and `user-agent`, in small letters. */
+  readonly headers?: readonly string[]
 }
 
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */

@@ -5,8 +5,9 @@ import { CLOCK_OPTIONS, CLOCK_TRIGGERS, compileClock } from './clock.ts'
 import type { EventStrategy, Schedule } from './ir.ts'
 import { entryOf, type LocatedMap } from './located.ts'
 import { compileStrategy } from './tasks/event-filters.ts'
+import { compileWebhooks } from './webhook.ts'
 
-const TRIGGERS = [...CLOCK_TRIGGERS, 'on']
+const TRIGGERS = [...CLOCK_TRIGGERS, 'on', 'webhook']
 const READS = ['data', 'envelope', 'raw'] as const
 
 export function compileSchedule(flow: LocatedMap, checker: Checker): Schedule | undefined {
@@ -21,10 +22,12 @@ export function compileSchedule(flow: LocatedMap, checker: Checker): Schedule | 
   const clock = compileClock(map, checker)
   const on = compileOn(map, checker)
   const read = compileRead(map, checker)
+  const webhooks = compileWebhooks(map, checker)
   return {
     ...clock,
     ...(on !== undefined && { on }),
     ...(read !== undefined && { read }),
+    ...(webhooks !== undefined && { webhooks }),
   }
 }
 

@@ -3,6 +3,7 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { TRIGGER_LIMITS } from './limits/triggers.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -256,4 +257,5 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...TRIGGER_LIMITS,
 } as const

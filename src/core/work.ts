@@ -97,7 +97,12 @@ export interface RunTrigger {
   readonly kind: (typeof TRIGGER_KINDS)[number]
   /** Of the trigger, where it is a record: a schedule, a webhook; of the execution that runs it as a flow. */
   readonly id?: string
+  /** Of an event: how many runs began one by the event of another, this one among them. */
+  readonly hops?: number
 }
+
+/** The Temporal header with the hops of a run, where there are some. */
+export const HOPS_HEADER = 'tenon-hops'
 
 /** A trigger of a flow whose time has come. */
 export interface FlowTriggerInput {

@@ -19,6 +19,12 @@ import { getExecution, listExecutions, listFlowExecutions, startExecution } from
 import { graphFlow } from './flows/graph.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/management.ts'
+import {
   getSchedule,
   listSchedules,
   pauseSchedule,
@@ -128,5 +134,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]

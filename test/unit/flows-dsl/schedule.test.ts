@@ -58,7 +58,28 @@ test('what a clock does in its zone, when runs overlap, and when it is late', ()
     )
 })
 
+test('webhooks are compiled: one, or several, each with what its runs are shown', () => {
+  expect(compiled(`${HEAD}schedule: { webhook: {} }${DO}`).schedule).toEqual({
+    webhooks: [{ name: 'default' }],
+  })
+  const two = "[{ name: orders, headers: [x-event-type] }, { name: 'refunds-2' }]"
+  expect(compiled(`${HEAD}schedule: { webhook: ${two} }${DO}`).schedule).toEqual({
+    webhooks: [{ name: 'orders', headers: ['x-event-type'] }, { name: 'refunds-2' }],
+  })
+})
+
 test.each([
+  ['schedule: { webhook: ¦[] }', 'value_invalid'],
+  ['schedule: { webhook: ¦soon }', 'wrong_type'],
+  ['schedule: { webhook: [{ name: a }, ¦{ name: a }] }', 'value_invalid'],
+  ['schedule: { webhook: [{}, ¦{ name: default }] }', 'value_invalid'],
+  ['schedule: { webhook: { name: ¦"A b" } }', 'value_invalid'],
+  ['schedule: { webhook: { ¦path: a } }', 'unknown_key'],
+  ['schedule: { webhook: { headers: ¦x-a } }', 'wrong_type'],
+  ['schedule: { webhook: { headers: [¦X-A] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [x-a, ¦authorization] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [¦x-api-key] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [¦x-hub-signature-256] } }', 'value_invalid'],
   ['schedule: ¦{}', 'missing_key'],
   ['schedule: ¦soon', 'wrong_type'],
   ['schedule: { ¦evry: PT1S, after: PT1S }', 'unknown_key'],

@@ -7,8 +7,17 @@ import { admit } from '../start.ts'
 import { specOf } from './schedules.ts'
 import type { Trigger } from './trigger.ts'
 
-interface Due extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
+export interface Due extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
+}
+
+/** What a trigger would begin; undefined where it is gone. */
+export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<Due | undefined> {
+  return scope.row<Due>(sql`
+    select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
+    from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id
+      and v.flow_id = t.flow_id and v.version = t.version
+    where t.id = ${triggerId}`)
 }
 
 /**
@@ -17,11 +26,7 @@ interface Due extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
  * @throws Problem `quota_exceeded`; Suspended has been thrown before
  */
 export async function admitTrigger(scope: WorkspaceScope, input: FlowTriggerInput): Promise<Triggered> {
-  const due = await scope.row<Due>(sql`
-    select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
-    from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id
-      and v.flow_id = t.flow_id and v.version = t.version
-    where t.id = ${input.trigger_id}`)
+  const due = await dueOf(scope, input.trigger_id)
   if (due === undefined) return { skipped: 'The flow does not declare this trigger any more.' }
   if (due.paused) return { skipped: 'The schedule is paused.' }
   const admitted = await admit(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
