@@ -17,6 +17,7 @@ import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
+import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
   listTriggers,
@@ -120,6 +121,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   publishFlow,
   listFlowVersions,
   getFlowVersion,
+  setFlowSecret,
+  listFlowSecrets,
+  deleteFlowSecret,
   startExecution,
   getExecution,
   listExecutions,

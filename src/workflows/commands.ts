@@ -2,6 +2,7 @@
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Drive } from '../../flows-dsl/run.ts'
+import { withoutHandles } from '../core/secret-handle.ts'
 import type { RunAnswer, RunDecision, RunEvent, RunRelease } from '../core/work.ts'
 
 const event = defineSignal<[RunEvent]>('event')
@@ -12,9 +13,9 @@ const release = defineUpdate<RunAnswer, [RunRelease]>('release')
 export function listenTo(drive: Drive): void {
   // A run that is held has nothing open that would tell it.
   CancellationScope.current().cancelRequested.catch(() => drive.cancel())
-  setHandler(event, (said) => drive.event(said))
-  setHandler(decide, ({ step, decision }) => answer(drive.decide(step, decision)))
-  setHandler(release, ({ step, ...rest }) => answer(drive.release(step, rest.release)))
+  setHandler(event, (said) => drive.event(withoutHandles(said)))
+  setHandler(decide, ({ step, decision }) => answer(drive.decide(step, withoutHandles(decision))))
+  setHandler(release, ({ step, ...rest }) => answer(drive.release(step, withoutHandles(rest.release))))
 }
 
 function answer(refused: string | undefined): RunAnswer {

@@ -1,6 +1,7 @@
 /** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
 
 import { notFound, Problem } from '../../core/problem.ts'
+import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -45,7 +46,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at
-      from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
+      from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, summary text, status text,
         error jsonb, answer jsonb, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
@@ -55,4 +56,6 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   if (row === undefined) throw notFound('execution')
 }
 
-const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
+/** People see no handles: one that they give to a run again must not be that of a secret. */
+const json = (value: unknown) =>
+  value === undefined ? null : replaceHandles(JSON.stringify(value), () => MASK)
