@@ -3,6 +3,7 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { WATCH_LIMITS } from './limits/watching.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -139,7 +140,6 @@ export const LIMITS = {
   feedHeartbeatMs: 15_000,
   /** Most times from memory: keys are remembered for `keyCacheMs`. */
   feedCheckMs: 1_000,
-  executionStepsShownMax: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -255,4 +255,5 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...WATCH_LIMITS,
 } as const

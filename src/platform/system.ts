@@ -13,6 +13,7 @@ export type Reason =
   | 'hosted-servers'
   | 'meters'
   | 'relay'
+  | 'lookout'
   | 'audit'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }

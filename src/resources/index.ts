@@ -19,6 +19,7 @@ import { getExecution, listExecutions, listFlowExecutions, startExecution } from
 import { graphFlow } from './flows/graph.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import { watchExecution } from './flows/watch.ts'
 import {
   configureFunction,
   createFunction,
@@ -111,6 +112,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  watchExecution,
   signalExecution,
   approveExecution,
   retryStep,

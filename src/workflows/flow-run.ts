@@ -93,6 +93,7 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
       describe(step)
       refuseEndless(step)
       const { summary } = step
+      if (!limits) recorder.waits(step)
       const heldMs = hold.heldMs()
       await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
@@ -116,6 +117,7 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
     wait: async (what, details, step) => {
       if (hold.isOn) await hold.lifted()
       describe(step)
+      recorder.waits(step)
       await shown(recorder, 'waiting')
       if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
       return CancellationScope.current().cancelRequested

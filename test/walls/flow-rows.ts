@@ -54,6 +54,7 @@ export const FLOW_ROWS = {
   'execution.skip_step': run('/skip-step', () => ({})),
   'execution.cancel': run('/cancel', () => ({})),
   'execution.get': run(''),
+  'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
 }

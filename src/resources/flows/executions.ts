@@ -20,6 +20,7 @@ const Step = Type.Object({
   iteration: Type.Integer(),
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
+  attempt: Type.Integer({ description: 'How often it has begun.' }),
   error: Type.Unknown(),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
@@ -110,7 +111,7 @@ export const getExecution = inWorkspace({
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = []] = await scope.batch(
     sql`select ${COLUMNS} from executions where id = ${id}`,
-    sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
+    sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
   )
   if (row === undefined) throw notFound('execution')

@@ -1,0 +1,12 @@
+/** What bounds the record of an execution, and those who watch it. */
+
+export const WATCH_LIMITS = {
+  executionStepsShownMax: 1_000,
+  /** The newest are kept; who asks for older ones is told of the gap. */
+  executionEventsMax: 15_000,
+  executionEventsReadAtOnce: 500,
+  executionErrorShownCharsMax: 1_000,
+  /** How often the executions that somebody watches are asked for news, all of them at once. */
+  watchPollMs: 150,
+  watchRetryMs: 1_000,
+} as const
