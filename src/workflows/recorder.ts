@@ -3,7 +3,7 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
+import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
   started: 'running',
@@ -27,16 +27,30 @@ export class Recorder {
   #status: RunUpdate['status'] = 'running'
   #last: Promise<void> = Promise.resolve()
 
-  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>) {
+  /** @param before where the run has been elsewhere */
+  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>, before?: RecordState) {
     this.#executionId = executionId
     this.#write = write
+    this.#seq = before?.seq ?? 0
+    this.#told = before?.told ?? 0
+    this.#status = before?.status ?? 'running'
+    for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
+  }
+
+  /** All that is known here and not yet written is lost with it: to be asked after a `flush`. */
+  get state(): RecordState {
+    return { seq: this.#seq, open: [...this.#open.values()], told: this.#told, status: this.#status }
   }
 
   record(event: StepEvent): void {
     const { pointer, name, kind, iteration, summary } = event.step
     const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
-    const { error: _before, ...begun } = this.#open.get(key) ?? {
+    const {
+      error: _error,
+      waits: _waits,
+      ...begun
+    } = this.#open.get(key) ?? {
       seq: this.#seq++,
       name,
       kind,
@@ -62,10 +76,12 @@ export class Recorder {
     this.#tell(event.phase, at, step, event.took)
   }
 
-  /** The step waits: for a time, for the world, or for another flow. */
+  /** The step waits: for a time, for the world, or for another flow. In a new history it says so again. */
   waits(step: StepRef): void {
     const open = this.#open.get(keyOf(step))
-    if (open !== undefined) this.#tell('waiting', now(), open)
+    if (open === undefined || open.waits) return
+    this.#open.set(keyOf(step), { ...open, waits: true })
+    this.#tell('waiting', now(), open)
   }
 
   /** @param of a step, or the run where it has no `seq` */
@@ -124,7 +140,9 @@ export class Recorder {
   }
 }
 
-const keyOf = ({ pointer, iteration }: StepRef) => `${pointer}#${iteration}`
+function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): string {
+  return `${pointer}#${iteration}`
+}
 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
