@@ -171,6 +171,9 @@ export interface RecordState {
   readonly seq: number
   /** Steps that have begun and not ended. */
   readonly open: readonly StepUpdate[]
+  /** What is not written yet. */
+  readonly changed: readonly StepUpdate[]
+  readonly events: readonly RunEventUpdate[]
   /** Of the newest event. */
   readonly told: number
   readonly status: RunUpdate['status']

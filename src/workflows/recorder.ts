@@ -34,12 +34,21 @@ export class Recorder {
     this.#seq = before?.seq ?? 0
     this.#told = before?.told ?? 0
     this.#status = before?.status ?? 'running'
+    this.#events = [...(before?.events ?? [])]
     for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
+    for (const step of before?.changed ?? []) this.#changed.set(step.seq, step)
   }
 
-  /** All that is known here and not yet written is lost with it: to be asked after a `flush`. */
+  /** All that is known here: to be asked after a `flush`, so that it is little. */
   get state(): RecordState {
-    return { seq: this.#seq, open: [...this.#open.values()], told: this.#told, status: this.#status }
+    return {
+      seq: this.#seq,
+      open: [...this.#open.values()],
+      changed: [...this.#changed.values()],
+      events: this.#events,
+      told: this.#told,
+      status: this.#status,
+    }
   }
 
   record(event: StepEvent): void {
