@@ -10,6 +10,7 @@ import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
+import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 
 async function main(): Promise<void> {
@@ -56,6 +57,7 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   platform.functions.warmUp()
   platform.relay.start()
+  platform.watcher.start(hearing(platform.access, log))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

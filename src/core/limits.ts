@@ -3,6 +3,7 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { TRIGGER_LIMITS } from './limits/triggers.ts'
 import { WATCH_LIMITS } from './limits/watching.ts'
 
 export const LIMITS = {
@@ -80,6 +81,7 @@ export const LIMITS = {
   stepAnswerCharsMax: 16_384,
   /** How deep flows that flows run may go. */
   subflowDepthMax: 8,
+  scheduleNoteCharsMax: 500,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,
@@ -134,12 +136,6 @@ export const LIMITS = {
   sessionIdleMs: 20_000,
   /** Of one stream: together 8 MiB at most. */
   eventsReadAtOnce: 32,
-  feedQueueBytesMax: 1_048_576,
-  /** A client that takes nothing for so long while the past is sent to it is too slow. */
-  feedStallMs: 30_000,
-  feedHeartbeatMs: 15_000,
-  /** Most times from memory: keys are remembered for `keyCacheMs`. */
-  feedCheckMs: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -255,5 +251,6 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...TRIGGER_LIMITS,
   ...WATCH_LIMITS,
 } as const

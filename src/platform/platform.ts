@@ -7,6 +7,7 @@ import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
+import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
@@ -26,6 +27,7 @@ import { Lookout } from './runs/lookout.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
+import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -42,10 +44,13 @@ export interface Platform {
   readonly limiter: Limiter
   readonly meters: Meters
   readonly audit: Audit
+  readonly webhooks: Webhooks
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** Likewise. */
+  readonly watcher: Watcher
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
@@ -91,6 +96,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
+  const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,
     log,
@@ -100,8 +106,10 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     limiter,
     meters,
     audit,
+    webhooks: new Webhooks(database, secrets),
     functions,
     relay,
+    watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -111,7 +119,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), audit.close(), lookout.close()])
+      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close(), lookout.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()

@@ -116,10 +116,10 @@ export class Lookout {
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       try {
         await this.#lookOnce()
-        await this.#wait(LIMITS.watchPollMs)
+        await this.#wait(LIMITS.lookoutPollMs)
       } catch (error) {
         this.#onError(error)
-        await this.#wait(LIMITS.watchRetryMs)
+        await this.#wait(LIMITS.lookoutRetryMs)
       }
     }
     this.#looking = undefined

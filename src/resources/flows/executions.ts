@@ -61,8 +61,10 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-const COLUMNS = sql`id, workflow_id, flow_id, version,
-  case when (held or paused) and ended_at is null then 'suspended' else status end as status,
+/** As it is shown: of the row, beside what keeps it from going on. */
+export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+
+const COLUMNS = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   input, output, error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 

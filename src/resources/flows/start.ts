@@ -55,6 +55,13 @@ export async function startFlow(
   return admitted.workflowId
 }
 
+/** Whether an execution has begun: there is one of that id, and its workflow was taken. */
+export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row(sql`select id from executions
+    where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
+  return row !== undefined
+}
+
 /** @throws Problem why there was nothing to start */
 async function refused(scope: WorkspaceScope, flow: string, version: number | undefined): Promise<never> {
   await findFlow(scope, flow)
