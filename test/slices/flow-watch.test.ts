@@ -4,6 +4,7 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { type Heard, listen, messages, stopHearing } from '../support/hear.ts'
+import { masked } from '../support/masked.ts'
 import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
@@ -257,7 +258,7 @@ describe('from any place', () => {
 
   test('of a run that goes on for long the newest events are kept', async () => {
     const id = await started(
-      `  - all: { for: { in: "\${ [range(8000)] }" }, do: [{ e: { set: { x: 1 } } }] }`,
+      `  - all: { for: { in: "\${ [range(6100)] }" }, do: [{ e: { set: { x: 1 } } }] }`,
     )
     const { status } = await eventually(async () => {
       const run = await read(id)
@@ -282,6 +283,31 @@ describe('for whom', () => {
       const reply = await call('GET', `${other.flows}/executions/${id}/events`, { as: other.operator })
       expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
     }
+  })
+
+  test('the platform may ask whether there is news, of all tenants; what it is, each workspace alone', async () => {
+    const id = await started('  - a: { set: { x: 1 } }')
+    await toEnd(id)
+    const own = [room.tenantId, room.workspaceId]
+    const seen = `select events from tenon.executions where id = '${id}'`
+    expect(await masked('tenon_operator', ['', ''], seen)).toEqual([{ events: 4 }])
+    const told = `select what from tenon.execution_events where execution_id = '${id}'`
+    expect(await masked('tenon_admin', own, told)).toHaveLength(4)
+    const sibling = await aWorkspace(room)
+    for (const ref of [
+      [room.tenantId, sibling.workspaceId],
+      ['', ''],
+    ])
+      expect(await masked('tenon_admin', ref, told)).toEqual([])
+    const hidden = [
+      'input from tenon.executions',
+      'error from tenon.executions',
+      'what from tenon.execution_events',
+    ]
+    for (const what of hidden)
+      await expect(masked('tenon_operator', own, `select ${what}`)).rejects.toThrow(/permission denied/)
+    for (const mask of ['tenon_service', 'tenon_anon'])
+      await expect(masked(mask, own, told)).rejects.toThrow(/permission denied/)
   })
 
   test('many who watch one run all hear it, live', async () => {

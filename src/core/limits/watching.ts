@@ -9,7 +9,7 @@ export const WATCH_LIMITS = {
   feedCheckMs: 1_000,
   executionStepsShownMax: 1_000,
   /** The newest are kept; who asks for older ones is told of the gap. */
-  executionEventsMax: 15_000,
+  executionEventsMax: 12_000,
   executionEventsReadAtOnce: 500,
   executionErrorShownCharsMax: 1_000,
   /** How often the executions that somebody watches are asked for news, all of them at once. */
