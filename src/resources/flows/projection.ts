@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import type { RunEventUpdate, RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -25,6 +26,7 @@ function unstorable({ output: _output, error: _error, ...update }: RunUpdate): R
   const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
+    place: plain(step.place),
   }))
   const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
   return update.ended_at === undefined
@@ -44,18 +46,24 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         output = coalesce(${json(update.output)}::jsonb, output),
         error = coalesce(${json(update.error)}::jsonb, error),
         events = greatest(events, ${last}),
+        paused = coalesce(${update.paused ?? null}::boolean, paused),
+        pause_reason = case when ${update.paused ?? null}::boolean is null then pause_reason
+          else ${update.pause_reason ?? null} end,
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
-        (execution_id, seq, name, kind, pointer, iteration, summary, status, attempt, error, answer, started_at, ended_at)
-      select ${id}, seq, name, kind, pointer, iteration, summary, status, coalesce(attempt, 1), error, answer, started_at, ended_at
-      from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
-        seq integer, name text, kind text, pointer text, iteration integer, summary text, status text,
-        attempt integer, error jsonb, answer jsonb, started_at timestamptz, ended_at timestamptz)
+        (execution_id, seq, name, kind, pointer, iteration, place, summary, status, attempt, error, answer, cut, reused,
+          started_at, ended_at)
+      select ${id}, seq, name, kind, pointer, iteration, place, summary, status, coalesce(attempt, 1), error, answer,
+        coalesce(cut, false), coalesce(reused, false), started_at, ended_at
+      from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
+        seq integer, name text, kind text, pointer text, iteration integer, place text, summary text, status text,
+        attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean,
+        started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
-          ended_at = excluded.ended_at`,
+          cut = excluded.cut, reused = excluded.reused, ended_at = excluded.ended_at`,
     ...(events.length > 0 ? [tell(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
@@ -66,7 +74,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
 const tell = (id: string, events: readonly RunEventUpdate[]) => sql`
   insert into execution_events (execution_id, seq, at, step, what, detail)
   select ${id}, seq, at, step, what, detail
-  from jsonb_to_recordset(${JSON.stringify(events.map(shown))}::jsonb) as event (
+  from jsonb_to_recordset(${json(events.map(shown))}::jsonb) as event (
     seq integer, at timestamptz(3), step integer, what text, detail jsonb)
   where exists (select from executions where id = ${id})
   on conflict (tenant_id, workspace_id, execution_id, seq) do update
@@ -78,7 +86,8 @@ const forget = (id: string, upTo: number) => sql`
 /** Many are kept of a run, so of an error only what a line of a screen shows. */
 function shown({ seq, at, step, what, error, ...rest }: RunEventUpdate): object {
   const { type, status, title, detail, instance } = (error ?? {}) as Record<string, unknown>
-  const clipped = typeof detail === 'string' ? detail.slice(0, LIMITS.executionErrorShownCharsMax) : undefined
+  const clipped =
+    typeof detail === 'string' ? masked(detail).slice(0, LIMITS.executionErrorShownCharsMax) : undefined
   const told = {
     ...rest,
     ...(error !== undefined && { error: { type, status, title, detail: clipped, instance } }),
@@ -86,4 +95,7 @@ function shown({ seq, at, step, what, error, ...rest }: RunEventUpdate): object 
   return { seq, at, step, what, ...(Object.keys(told).length > 0 && { detail: told }) }
 }
 
-const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
+/** People see no handles: one that they give to a run again must not be that of a secret. */
+const masked = (text: string): string => replaceHandles(text, () => MASK)
+
+const json = (value: unknown) => (value === undefined ? null : masked(JSON.stringify(value)))
