@@ -3,6 +3,7 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
+import { holdsHandle } from '../core/secret-handle.ts'
 import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
@@ -171,7 +172,9 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
+/** An answer with a secret in it would be shown without, and taken by another run for what it was. */
 function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
-  return JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax ? { answer } : { cut: true }
+  const isWhole = JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax && !holdsHandle(answer)
+  return isWhole ? { answer } : { cut: true }
 }
