@@ -78,8 +78,10 @@ export const LIMITS = {
   keyUseLagMs: 60_000,
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
-  /** Of what a call answered, as it is kept with its step, for simulations. */
-  stepAnswerCharsMax: 16_384,
+  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
+  stepAnswerCharsMax: 65_536,
+  /** What a run takes over from the one that it repeats. */
+  reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** How deep flows that flows run may go. */
   subflowDepthMax: 8,
   scheduleNoteCharsMax: 500,

@@ -17,6 +17,8 @@ import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
+import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
+import { rerunExecution } from './flows/rerun.ts'
 import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
@@ -132,7 +134,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   approveExecution,
   retryStep,
   skipStep,
+  pauseExecution,
+  resumeExecution,
+  patchExecution,
   cancelExecution,
+  rerunExecution,
   listSchedules,
   getSchedule,
   pauseSchedule,

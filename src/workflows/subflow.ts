@@ -44,7 +44,9 @@ export async function runSubflow({ details, step, hold, parent }: Asked): Promis
   })
   if (isAwaited !== true) return { id: begun.run.execution_id }
   try {
-    return withoutHandles((await child.result()) as Json)
+    const output = withoutHandles((await child.result()) as Json)
+    if (hold.isPaused) await hold.lifted()
+    return output
   } catch (error) {
     throw faultOf(error, step.pointer)
   }

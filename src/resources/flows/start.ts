@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
-import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
+import type { FlowRunInput, Json, RunReuse, RunTrigger } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -26,6 +26,8 @@ export interface Start {
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
   readonly rerunOf?: string | undefined
+  /** What it takes over from that one. */
+  readonly reuse?: RunReuse | undefined
 }
 
 /** An execution that has a row, and no workflow yet. */
@@ -126,6 +128,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Pr
     trigger,
     ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
     ...(start.correlationKey !== undefined && { correlation_key: start.correlationKey }),
+    ...(start.reuse !== undefined && { reuse: start.reuse }),
   }
   return { workflowId: row.workflow_id, run }
 }
