@@ -7,6 +7,7 @@ import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 import { MCP_LIMITS } from './limits/mcp.ts'
 import { SECRET_LIMITS } from './limits/secrets.ts'
 import { TRIGGER_LIMITS } from './limits/triggers.ts'
+import { WATCH_LIMITS } from './limits/watching.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -122,7 +123,6 @@ export const LIMITS = {
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
   jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
-  executionStepsShownMax: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -227,4 +227,5 @@ export const LIMITS = {
   ...MCP_LIMITS,
   ...SECRET_LIMITS,
   ...TRIGGER_LIMITS,
+  ...WATCH_LIMITS,
 } as const

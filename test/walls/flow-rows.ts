@@ -77,6 +77,7 @@ export const FLOW_ROWS = {
   'execution.cancel': run('/cancel', () => ({})),
   'execution.rerun': run('/rerun', () => ({})),
   'execution.get': run(''),
+  'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
   'schedule.list': row(() => '/schedules'),

@@ -61,6 +61,7 @@ test('the system acts for few reasons', async () => {
     'platform/identity/people.ts',
     'platform/identity/signing-keys.ts',
     'platform/meters.ts',
+    'platform/runs/lookout.ts',
     'platform/tenant-states.ts',
     'platform/turn.ts',
     'platform/webhooks/webhooks.ts',
