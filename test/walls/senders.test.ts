@@ -8,12 +8,15 @@ import { type CountedNode, countedNode } from '../support/wire.ts'
 const [TRIES, BURST] = [10, 40]
 
 let node: CountedNode
+let base: string
 let room: Room
 beforeAll(async () => {
   node = await countedNode({
     TENON_RATE_REFUSED: `6/min burst ${TRIES}`,
     TENON_RATE_WEBHOOK: `6/min burst ${BURST}`,
+    TENON_TRUSTED_PROXIES: 'loopback',
   })
+  base = await node.app.listen({ host: '127.0.0.1', port: 0 })
   room = await aRoom()
 })
 afterAll(() => node?.close())
@@ -36,7 +39,7 @@ async function aHook(): Promise<Hook> {
 }
 
 /** @returns the code of the refusal, or the status */
-async function send({ path, secret }: Hook, remoteAddress: string): Promise<string | number> {
+async function send({ path, secret }: Hook, address: string): Promise<string | number> {
   const seconds = Math.floor(Date.now() / 1_000)
   const id = unique('msg')
   const headers = {
@@ -44,11 +47,12 @@ async function send({ path, secret }: Hook, remoteAddress: string): Promise<stri
     'webhook-timestamp': String(seconds),
     'webhook-signature': sign(secret, id, seconds, Buffer.from('{}')),
   }
-  const { statusCode, body } = await node.app.inject({
-    ...{ method: 'POST', url: path, remoteAddress, payload: '{}' },
-    headers: { 'content-type': 'application/json', ...headers },
+  const reply = await fetch(`${base}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-forwarded-for': address, ...headers },
+    body: '{}',
   })
-  return statusCode === 202 ? 202 : JSON.parse(body).code
+  return reply.status === 202 ? 202 : (JSON.parse(await reply.text()) as { code: string }).code
 }
 
 test('webhooks that are none: the database is asked for a few, and who has signed well goes on', async () => {
