@@ -152,3 +152,17 @@ test('what is not there is said in one line', async () => {
     expect([verb, code, stdout, stderr]).toEqual([verb, 1, '', expect.stringContaining('not_found')])
   }
 }, 180_000)
+
+test('pause and resume; rerun, with what would be taken over', async () => {
+  const id = await detached('ask')
+  await until(id, 'waiting')
+  expect(await tenon('flow', 'pause', id, '--reason', 'Wait.')).toMatchObject({ stdout: `${id} suspended\n` })
+  expect(await tenon('flow', 'resume', id)).toMatchObject({ stdout: `${id} waiting\n` })
+  expect((await tenon('flow', 'cancel', id)).code).toBe(0)
+  await until(id, 'cancelled')
+  const planned = await tenon('flow', 'rerun', id, '--dry-run')
+  expect(JSON.parse(planned.stdout)).toMatchObject({ reused: [], refusals: [] })
+  const again = await tenon('flow', 'rerun', id, '--detach')
+  expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
+  expect(await until(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
+}, 180_000)
