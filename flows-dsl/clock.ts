@@ -5,6 +5,7 @@ import { checkCron } from './cron.ts'
 import { durationIn } from './duration.ts'
 import type { Schedule } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
+import { isTimezone, timezones } from './timezones.ts'
 
 export const CLOCK_TRIGGERS = ['every', 'cron', 'after']
 export const OVERLAPS = ['skip', 'buffer_one', 'buffer_all', 'cancel_other', 'allow_all'] as const
@@ -93,23 +94,9 @@ function checkBelongs(map: LocatedMap, key: string, checker: Checker): void {
 function compileTimezone(map: LocatedMap, checker: Checker): string | undefined {
   const given = entryOf(map, 'timezone')?.value
   const name = given && checker.text(given, '`timezone`')
-  if (given === undefined || name === undefined || isZone(name)) return name
+  if (given === undefined || name === undefined || isTimezone(name)) return name
   const message = `\`${name}\` is no time zone of the IANA database.`
-  return checker.unknown('value_invalid', given, message, name, [
-    'UTC',
-    ...Intl.supportedValuesOf('timeZone'),
-  ])
-}
-
-/** An offset is no name: it would not follow the summer. */
-function isZone(name: string): boolean {
-  try {
-    return (
-      /^[A-Z][A-Z0-9_+/-]{0,63}$/i.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }) !== null
-    )
-  } catch {
-    return false
-  }
+  return checker.unknown('value_invalid', given, message, name, timezones())
 }
 
 function compileOverlap(map: LocatedMap, checker: Checker): Schedule['overlap'] {

@@ -62,6 +62,15 @@ export interface FunctionRunInput {
   readonly input: Json
   readonly timeout_ms: number
   readonly memory_mb: number
+  /** What the run of a flow has lent to it: handles in the input stand for values. */
+  readonly secrets?: LentSecrets
+}
+
+/** Secrets that a run may use, never their values. */
+export interface LentSecrets {
+  /** The workflow id of the run whose handles they are. */
+  readonly run: string
+  readonly names: readonly string[]
 }
 
 /** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
@@ -142,6 +151,8 @@ export interface FlowRunInput {
   readonly trigger?: RunTrigger
   readonly correlation_key?: string
   readonly reuse?: RunReuse | undefined
+  /** What `$secrets` shows: handles by the names that the version declares; nothing where it declares none. */
+  readonly secrets?: { [name: string]: Json }
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
   /** Where the run has been before, under the same id; nothing where it begins. */

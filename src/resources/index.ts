@@ -19,6 +19,7 @@ import { getExecution, listExecutions, listFlowExecutions, startExecution } from
 import { graphFlow } from './flows/graph.ts'
 import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
 import { rerunExecution } from './flows/rerun.ts'
+import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
   listTriggers,
@@ -122,6 +123,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   publishFlow,
   listFlowVersions,
   getFlowVersion,
+  setFlowSecret,
+  listFlowSecrets,
+  deleteFlowSecret,
   startExecution,
   getExecution,
   listExecutions,

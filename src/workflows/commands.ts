@@ -2,6 +2,7 @@
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Drive } from '../../flows-dsl/run.ts'
+import { withoutHandles } from '../core/secret-handle.ts'
 import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../core/work.ts'
 import type { Hold } from './hold.ts'
 import type { Recorder } from './recorder.ts'
@@ -27,9 +28,9 @@ export function listenTo(run: Run): void {
     if (hold.isPaused) void turn(run, { paused: false, reason: null })
     drive.cancel()
   })
-  setHandler(event, (said) => drive.event(said))
-  setHandler(decide, ({ step, decision }) => answer(drive.decide(step, decision)))
-  setHandler(release, ({ step, ...rest }) => answer(drive.release(step, rest.release)))
+  setHandler(event, (said) => drive.event(withoutHandles(said)))
+  setHandler(decide, ({ step, decision }) => answer(drive.decide(step, withoutHandles(decision))))
+  setHandler(release, ({ step, ...rest }) => answer(drive.release(step, withoutHandles(rest.release))))
   setHandler(pause, async (asked) => {
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
     if (asked.paused && drive.isCancelled) return { refused: 'The execution is being cancelled.' }
@@ -38,7 +39,7 @@ export function listenTo(run: Run): void {
   })
   setHandler(patch, (what) => {
     if (!hold.isPaused && !drive.isHeld) return { refused: 'The execution goes on: pause it first.' }
-    return answer(drive.patch(what))
+    return answer(drive.patch(withoutHandles({ ...what })))
   })
 }
 

@@ -36,12 +36,13 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
-    const { started_by } = input
+    const { started_by, secrets } = input
     const info = {
       id: input.execution_id,
       started_at: startedAt,
       flow: input.flow,
       ...(started_by !== undefined && { started_by }),
+      ...(secrets !== undefined && { secrets }),
     }
     const world = effects(input, { recorder, hold, reuse })
     const ir = input.ir as FlowIR
@@ -136,9 +137,10 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (request.local === true) return await localCall(request, hold, moments)
-        if (!isSlow(request)) return await callOf(request, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
+        const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
+        if (asked.local === true) return await localCall(asked, hold, moments)
+        if (!isSlow(asked)) return await callOf(asked, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
         return output
       } finally {
         underWay -= bytes

@@ -50,6 +50,12 @@ export const FLOW_ROWS = {
   'flow_version.create': flow('/versions', () => ({})),
   'flow_version.list': flow('/versions'),
   'flow_version.get': flow('/versions/1'),
+  'flow_secret.set': row(
+    () => '/secrets/key',
+    () => ({ value: 'long enough' }),
+  ),
+  'flow_secret.list': row(() => '/secrets'),
+  'flow_secret.delete': row(() => '/secrets/key'),
   'execution.create': flow('/executions', () => ({ input: {} })),
   'execution.signal': run('/signal', () => ({ event: { type: 'x' } })),
   'execution.approve': run('/approve', () => ({ approved: true })),

@@ -1,6 +1,7 @@
 /** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
 
 import { notFound, Problem } from '../../core/problem.ts'
+import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -51,7 +52,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, place, summary, status, error, answer,
         coalesce(cut, false), coalesce(reused, false), started_at, ended_at
-      from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
+      from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, place text, summary text, status text,
         error jsonb, answer jsonb, cut boolean, reused boolean, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
@@ -62,4 +63,6 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   if (row === undefined) throw notFound('execution')
 }
 
-const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
+/** People see no handles: one that they give to a run again must not be that of a secret. */
+const json = (value: unknown) =>
+  value === undefined ? null : replaceHandles(JSON.stringify(value), () => MASK)
