@@ -150,9 +150,9 @@ export interface FlowRunInput {
   /** Nothing in runs from before triggers. */
   readonly trigger?: RunTrigger
   readonly correlation_key?: string
-  readonly reuse?: RunReuse | undefined
   /** What `$secrets` shows: handles by the names that the version declares; nothing where it declares none. */
   readonly secrets?: { [name: string]: Json }
+  readonly reuse?: RunReuse | undefined
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
   /** Where the run has been before, under the same id; nothing where it begins. */

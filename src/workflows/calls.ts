@@ -8,7 +8,8 @@ import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
-import { failureIn, type Hold } from './hold.ts'
+import { causeOf } from './failures.ts'
+import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
 import { documented, requested } from './openapi.ts'
 
@@ -118,12 +119,12 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  const cause = failureIn(error)
+  const cause = causeOf(error)
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (cause === error && !(cause instanceof ApplicationFailure)) return error
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
   return new FlowError(
     { type: failure.type, status: failure.status, title: failure.title },

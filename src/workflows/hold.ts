@@ -3,9 +3,10 @@
  * where it stopped.
  */
 
-import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
+import { ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
 import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
+import { causeOf } from './failures.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
 const standing = defineSignal<[RunStanding]>('standing')
@@ -80,7 +81,7 @@ export class Hold {
 
   /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
   refusalOf(error: unknown): Refusal | undefined {
-    const failure = failureIn(error)
+    const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
     if (failure.type === 'held') return { held: failure.details?.[0] as Held }
     // Runs that began before there was a hold went on with such a failure as with any other.
@@ -120,11 +121,6 @@ export class Hold {
   heldMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
-}
-
-/** What an activity has failed with: one beside the workflow says it without what is around the failure of others. */
-export function failureIn(error: unknown): unknown {
-  return error instanceof ActivityFailure ? error.cause : error
 }
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
