@@ -172,9 +172,9 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** An answer with a secret in it would be shown without, and taken by another run for what it was. */
+/** A secret that an answer has shown is masked in the record: whoever goes by it has to know. */
 function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
-  const isWhole = JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax && !holdsHandle(answer)
-  return isWhole ? { answer } : { cut: true }
+  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
