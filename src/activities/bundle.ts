@@ -8,6 +8,8 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const OPTIONS: BundleOptions = {
   workflowsPath: at('../workflows/index.ts'),
   workflowInterceptorModules: [at('../workflows/door.ts')],
+  payloadConverterPath: at('../workflows/payload-converter.ts'),
+  failureConverterPath: at('../workflows/failure-converter.ts'),
 }
 
 /**

@@ -3,6 +3,7 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { PAYLOAD_LIMITS } from './limits/payloads.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -255,4 +256,5 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...PAYLOAD_LIMITS,
 } as const

@@ -20,6 +20,9 @@ import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import type { Parts } from './parts.ts'
+import { TenantCodec } from './payloads/codec.ts'
+import { PayloadStore } from './payloads/store.ts'
+import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
@@ -45,21 +48,28 @@ export interface Platform {
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** For the worker's own connection to Temporal. */
+  readonly codec: TenantCodec
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
 
-/** Opens the platform. Connections are lazy: servers may be down now and come up later. */
-export function openPlatform(config: Config, log: Log): { platform: Platform; parts: Parts } {
+/**
+ * Opens the platform. Connections are lazy: servers may be down now and come up later.
+ * @param patienceMs how long payloads wait for a server that is away
+ */
+export function openPlatform(config: Config, log: Log, patienceMs = 0): { platform: Platform; parts: Parts } {
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle connection lost'),
   )
-  const temporal = new Temporal(config)
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const payloads = new PayloadStore(config, objects)
+  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patienceMs)
+  const temporal = new Temporal(config, codec)
   const meters = new Meters(database, log)
   const audit = new Audit(database, log)
   const objectClients = new ObjectClients(config, secrets)
@@ -99,6 +109,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     audit,
     functions,
     relay,
+    codec,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -109,7 +120,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     ],
     close: async () => {
       await Promise.all([meters.flush(), relay.close(), audit.close()])
-      for (const store of [objects, objectClients, identities]) store.close()
+      for (const store of [objects, objectClients, identities, payloads]) store.close()
       streams.close()
       limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])

@@ -14,9 +14,12 @@ import {
   ApplicationFailure,
   defaultPayloadConverter,
   defineSearchAttributeKey,
+  type PayloadCodec,
+  RawValue,
   type SearchAttributePair,
   TypedSearchAttributes,
 } from '@temporalio/common'
+import { MARK, type Mark } from '../core/payload-mark.ts'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
@@ -57,7 +60,8 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
 
-  constructor(config: Config) {
+  /** @param codec what a payload passes on its way to the server and back */
+  constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
     this.#within = restful(this.#connection.callContextStorage)
     this.#namespace = config.TEMPORAL_NAMESPACE
@@ -66,6 +70,7 @@ export class Temporal {
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
       interceptors: { workflow: [carryRef] },
+      dataConverter: { payloadCodecs: [codec] },
     })
   }
 
@@ -78,7 +83,7 @@ export class Temporal {
         taskQueue: start.queue,
         args: [start.input],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        staticSummary: start.summary.slice(0, 200),
+        staticSummary: openly(start.summary.slice(0, 200)),
         typedSearchAttributes: attributesOf(ref, start),
         priority: { fairnessKey: ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
@@ -210,6 +215,13 @@ function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
 
 function keyword(name: string, value: string): SearchAttributePair {
   return { key: defineSearchAttributeKey(name, 'KEYWORD'), value }
+}
+
+/** A line for operators, which the codec leaves as it is. The SDK hands it to its converter as it is given. */
+function openly(text: string): string {
+  const payload = defaultPayloadConverter.toPayload(text)
+  const marked = { ...payload, metadata: { ...payload.metadata, [MARK]: Buffer.from('open' satisfies Mark) } }
+  return RawValue.fromPayload(marked) as unknown as string
 }
 
 /** Puts the ref that the id names into the header; workflows/door compares the two. */

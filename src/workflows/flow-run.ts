@@ -1,6 +1,6 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
+import { CancelledFailure } from '@temporalio/common'
 import {
   CancellationScope,
   isCancellation,
@@ -19,6 +19,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/work.ts'
 import { callOf, isSlow } from './calls.ts'
 import { listenTo } from './commands.ts'
+import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Recorder } from './recorder.ts'
 import { runSubflow } from './subflow.ts'
@@ -41,7 +42,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     listenTo(drive)
     const result = await drive.toEnd()
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
-      throw await ended(recorder, tooLarge())
+      throw await ended(recorder, input.ir, tooLarge())
     }
     if (result.status === 'completed') {
       await recorder.end('completed', { output: result.output })
@@ -49,10 +50,10 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     }
     if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
     const { error } = result
-    throw await ended(recorder, error, `${error.title}: ${error.detail}`)
+    throw await ended(recorder, input.ir, error)
   } catch (error) {
     if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
-    throw isOfTheFlow(error) ? await ended(recorder, broken(error)) : error
+    throw isOfTheFlow(error) ? await ended(recorder, input.ir, broken(error)) : error
   }
 }
 
@@ -67,9 +68,9 @@ function broken({ message }: Error): ErrorObject {
 }
 
 /** Ends the record as faulted. @returns what the workflow fails with, so that operators see it red */
-async function ended(recorder: Recorder, error: ErrorObject, message = error.detail): Promise<Error> {
+async function ended(recorder: Recorder, ir: unknown, error: ErrorObject): Promise<Error> {
   await recorder.end('faulted', { error: error as unknown as Json })
-  return ApplicationFailure.nonRetryable(message, error.type, error)
+  return failureOf(error, ir)
 }
 
 /** Bytes of a value as it travels: JSON in UTF-8. */

@@ -1,0 +1,151 @@
+/** The codec of all that goes through Temporal: compressed, encrypted with the tenant's key, and kept elsewhere if large. */
+
+import { createHmac } from 'node:crypto'
+import type { Payload, PayloadCodec, SerializationContext } from '@temporalio/common'
+import { LIMITS } from '../../core/limits.ts'
+import { MARK, type Mark } from '../../core/payload-mark.ts'
+import { Problem } from '../../core/problem.ts'
+import { refOf, type TenantId } from '../../core/tenant.ts'
+import { openWith, sealWith } from '../sealing.ts'
+import { expand, fromBytes, squeeze, toBytes } from './frame.ts'
+import { insist } from './insist.ts'
+import { Kept } from './kept.ts'
+import type { PayloadStore } from './store.ts'
+import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
+
+const ENCODING = 'encoding'
+const KEY_ID = 'encryption-key-id'
+/** `data` is the ciphertext. */
+const INLINE = 'binary/tenon-encrypted'
+/** `data` is the name of an object that has it, below the tenant and the number of the key. */
+const CLAIM = 'binary/tenon-claim'
+
+const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
+
+export class TenantCodec implements PayloadCodec {
+  readonly #keys: TenantKeys
+  readonly #store: PayloadStore
+  readonly #patienceMs: number
+  readonly #kept = new Kept(keptBytesMax)
+
+  /** @param patienceMs how long it asks for a server that is away: a worker waits, a request does not */
+  constructor(keys: TenantKeys, store: PayloadStore, patienceMs: number) {
+    this.#keys = keys
+    this.#store = store
+    this.#patienceMs = patienceMs
+  }
+
+  /**
+   * Whose payloads they are, the id of the workflow says.
+   * @throws TypeError where it says nothing: what belongs to nobody is not sent in the clear
+   * @throws Problem `payload_unreadable` where the tenant's keys were destroyed, `dependency_unavailable`
+   */
+  encode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
+    const tenantId = ownerOf(context)
+    return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, tenantId)))
+  }
+
+  /**
+   * Needs no context; where there is one, another tenant's payloads are refused. What was never encoded stays as it is.
+   * @throws Problem `payload_unreadable`, `dependency_unavailable`
+   */
+  decode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
+    const tenantId = ownerOf(context)
+    return Promise.all(payloads.map((payload) => this.#decodeOne(payload, tenantId)))
+  }
+
+  async #encodeMarked(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+    const mark = textOf(payload, MARK) as Mark | undefined
+    if (mark === 'open' || isEncoded(payload)) return payload
+    if (mark === undefined) return this.#encodeOne(payload, tenantId)
+    // Who throws here while a failure is told ends the worker.
+    return this.#encodeOne(payload, tenantId).catch(() => withheld(mark))
+  }
+
+  async #encodeOne(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+    if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
+    const key = await insist(this.#patienceMs, () => this.#keys.newest(tenantId))
+    const bytes = toBytes(payload)
+    const sealed = sealWith(key.secret, await squeeze(bytes), key.id)
+    if (sealed.length <= inlineBytesMax) return encoded(INLINE, key, sealed)
+    return encoded(CLAIM, key, Buffer.from(await this.#deposit(key, bytes, sealed)))
+  }
+
+  /** The same content has one name with one key, so that it is stored once. @returns its name below the key's */
+  async #deposit(key: DataKey, bytes: Buffer, sealed: Buffer): Promise<string> {
+    const digest = createHmac('sha256', key.secret).update(bytes).digest('hex')
+    const name = nameOf(key, digest)
+    if (this.#kept.get(name) !== undefined) return digest
+    await insist(this.#patienceMs, () => this.#store.put(name, sealed))
+    this.#kept.set(name, bytes)
+    return digest
+  }
+
+  async #decodeOne(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+    if (!isEncoded(payload)) return payload
+    const id = textOf(payload, KEY_ID) ?? ''
+    if (tenantId !== undefined && tenantOf(id) !== tenantId) throw unreadable()
+    const key = await insist(this.#patienceMs, () => this.#keys.of(id))
+    const data = Buffer.from(payload.data ?? [])
+    if (textOf(payload, ENCODING) === INLINE) return fromBytes(await opened(key, data))
+    return fromBytes(await this.#fetch(key, data.toString()))
+  }
+
+  async #fetch(key: DataKey, digest: string): Promise<Buffer> {
+    if (!/^[0-9a-f]{64}$/.test(digest)) throw unreadable()
+    const name = nameOf(key, digest)
+    const known = this.#kept.get(name)
+    if (known !== undefined) return known
+    const bytes = await opened(key, await insist(this.#patienceMs, () => this.#store.get(name)))
+    this.#kept.set(name, bytes)
+    return bytes
+  }
+}
+
+/** Whose an encoded payload is; undefined for any other. */
+export function holderOf(payload: Payload): TenantId | undefined {
+  return isEncoded(payload) ? tenantOf(textOf(payload, KEY_ID) ?? '') : undefined
+}
+
+function ownerOf(context: SerializationContext | undefined): TenantId | undefined {
+  return context?.workflowId === undefined ? undefined : refOf(context.workflowId)?.tenantId
+}
+
+function isEncoded(payload: Payload): boolean {
+  const encoding = textOf(payload, ENCODING)
+  return encoding === INLINE || encoding === CLAIM
+}
+
+function textOf({ metadata }: Payload, name: string): string | undefined {
+  const value = metadata?.[name]
+  return value == null ? undefined : Buffer.from(value).toString()
+}
+
+function encoded(encoding: string, key: DataKey, data: Buffer): Payload {
+  return { metadata: { [ENCODING]: Buffer.from(encoding), [KEY_ID]: Buffer.from(key.id) }, data }
+}
+
+/** `<tenant>/<number of the key>/<digest>`: what a tenant has, and what a key reads, lie together. */
+const nameOf = (key: DataKey, digest: string) => `${key.id.replace('.', '/')}/${digest}`
+
+/** @throws Problem `payload_unreadable` where it is not what the key has sealed */
+async function opened(key: DataKey, sealed: Buffer): Promise<Buffer> {
+  let squeezed: Buffer
+  try {
+    squeezed = openWith(key.secret, sealed, key.id)
+  } catch (cause) {
+    throw unreadable(cause)
+  }
+  return expand(squeezed)
+}
+
+/** What stands in a failure in place of what could not be encrypted. */
+function withheld(mark: Mark): Payload {
+  const said = { message: 'Withheld: it could not be encrypted.', stack_trace: '' }
+  const data = Buffer.from(JSON.stringify(mark === 'failure' ? said : null))
+  return { metadata: { [ENCODING]: Buffer.from('json/plain') }, data }
+}
+
+function unreadable(cause?: unknown): Problem {
+  return new Problem('payload_unreadable', { detail: 'It was changed, or is another tenant’s.', cause })
+}
