@@ -19,6 +19,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
     {
       scheduleActivity: ({ options, ...input }, next) =>
         next({ ...input, options: { ...options, ...summaryOf(options) }, headers: withRef(input.headers) }),
+      continueAsNew: (input, next) => next({ ...input, headers: withRef(input.headers) }),
       startChildWorkflowExecution: ({ options, ...input }, next) =>
         next({ ...input, options: { ...options, ...titleOf(options) }, headers: withRef(input.headers) }),
       scheduleLocalActivity: ({ options, ...input }, next) =>
