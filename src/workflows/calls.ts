@@ -107,10 +107,11 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
+  // What a local activity fails with comes as it is.
+  const cause = error instanceof ActivityFailure ? error.cause : error
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)

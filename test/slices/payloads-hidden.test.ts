@@ -81,7 +81,7 @@ test('a canary in all that a run is given, gives, and fails with is nowhere; nam
     return status === 202 ? true : undefined
   })
   await eventually(async () => {
-    const approved = { approved: true, comment: CANARY, form: { x: CANARY } }
+    const approved = { approved: true, comment: CANARY }
     const { status } = await tell(room, good.id, 'approve', approved)
     return status === 200 ? true : undefined
   })

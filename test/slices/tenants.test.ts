@@ -53,7 +53,6 @@ test('with `Prefer: wait`: 201 and the thing itself', async () => {
 describe('provisioning that cannot be done', () => {
   /** A tenant and its operation as the API writes them, with a step that nobody knows. */
   async function doomed() {
-    const { env } = inject('tenon')
     const { temporal, close } = openTemporal()
     const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
     const slug = unique('doomed')
@@ -99,7 +98,6 @@ describe('provisioning that cannot be done', () => {
   })
 
   test('a run whose header names another tenant than its id is refused before it does anything', async () => {
-    const { env } = inject('tenon')
     const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
     try {
       const [victim, thief] = await Promise.all([aRoom(), aRoom()])

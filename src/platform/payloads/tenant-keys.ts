@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId } from '../../core/tenant.ts'
 import type { Batches, Mandate } from '../pg/database.ts'
+import { violated } from '../pg/errors.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import type { Secrets } from '../secrets.ts'
 
@@ -97,7 +98,9 @@ export class TenantKeys {
     await this.#batch(
       tenantId,
       sql`insert into payload_keys (number, sealed) values (${number}, ${sealed}) on conflict do nothing`,
-    )
+    ).catch((error: unknown) => {
+      throw violated(error) === undefined ? error : unreadable('There is no such tenant any more.')
+    })
     return this.#rows(tenantId)
   }
 
@@ -135,7 +138,9 @@ export function tenantOf(keyId: string): TenantId {
 const purposeOf = (id: string) => `payload-key:${id}`
 
 function gone(): never {
-  throw new Problem('payload_unreadable', {
-    detail: 'The key was destroyed that this was encrypted with, or it is another tenant’s.',
-  })
+  throw unreadable('The key was destroyed that this was encrypted with.')
+}
+
+function unreadable(detail: string): Problem {
+  return new Problem('payload_unreadable', { detail })
 }
