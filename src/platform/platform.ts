@@ -80,6 +80,7 @@ export function openPlatform(config: Config, log: Log, patienceMs = 0): { platfo
     database,
     statements: database,
     temporal,
+    codec,
     objects,
     objectClients,
     identities,

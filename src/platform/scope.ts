@@ -15,6 +15,7 @@ import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
+import { PayloadDesk } from './payloads/desk.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
@@ -172,6 +173,11 @@ export class AdminScope extends Scope {
   /** Buckets and identities at the object store. */
   get storage(): StorageAdmin {
     return new StorageAdmin(this.parts)
+  }
+
+  /** What runs carry through Temporal. */
+  get payloads(): PayloadDesk {
+    return new PayloadDesk(this.parts.codec, this.tenantId)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

@@ -25,6 +25,7 @@ import { Hold } from './hold.ts'
 import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { runSubflow } from './subflow.ts'
+import { UnderWay } from './under-way.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -91,14 +92,14 @@ function sizeOf(value: Json): number {
   return new TextEncoder().encode(JSON.stringify(value)).length
 }
 
-/** Temporal refuses payloads of more than 2 MB, for ever; so a run that would return one is faulted before. */
+/** Who reads it holds all of it: a run that would return more is faulted before. */
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
-  let underWay = 0
+  const underWay = new UnderWay()
   const moments = new Moments()
   return {
     nowMs,
@@ -116,17 +117,16 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
       if (hold.isOn) await hold.lifted()
       describe(request.step)
       refuseEndless(request.step)
-      const bytes = sizeOf(request.arguments)
-      if (bytes > LIMITS.stepInputBytesMax || underWay + bytes > LIMITS.callsUnderWayBytesMax)
+      const giveBack = underWay.take(sizeOf(request.arguments))
+      if (giveBack === undefined)
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
-      underWay += bytes
       try {
         if (request.local === true) return await localCall(request, hold, moments)
         if (!isSlow(request)) return await callOf(request, hold)
         const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output
       } finally {
-        underWay -= bytes
+        giveBack()
       }
     },
     wait: async (what, details, step) => {

@@ -98,6 +98,7 @@ describe('provisioning that cannot be done', () => {
   })
 
   test('a run whose header names another tenant than its id is refused before it does anything', async () => {
+    const { env } = inject('tenon')
     const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
     try {
       const [victim, thief] = await Promise.all([aRoom(), aRoom()])

@@ -13,6 +13,8 @@ export const PAYLOAD_LIMITS = {
     /** How long a process may go on with keys that were destroyed. */
     keyCacheMs: 60_000,
     tenantsCachedMax: 5_000,
+    /** Of one request of somebody who looks at them. */
+    decodedAtOnceMax: 1_000,
     storeTimeoutMs: 5_000,
     /** Less than the ten seconds that Temporal gives a worker for a task of a workflow. */
     workerPatienceMs: 6_000,

@@ -45,6 +45,11 @@ export class TenantCodec implements PayloadCodec {
     return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, tenantId)))
   }
 
+  /** {@link encode} for a tenant that is known otherwise. */
+  encodeFor(tenantId: TenantId, payloads: readonly Payload[]): Promise<Payload[]> {
+    return Promise.all(payloads.map((payload) => this.#encodeOne(payload, tenantId)))
+  }
+
   /**
    * Needs no context; where there is one, another tenant's payloads are refused. What was never encoded stays as it is.
    * @throws Problem `payload_unreadable`, `dependency_unavailable`
