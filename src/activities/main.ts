@@ -20,7 +20,7 @@ async function main(): Promise<void> {
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)),
   })
-  const { platform } = openPlatform(config, log, LIMITS.payloads.workerPatienceMs)
+  const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
   const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS })
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,

@@ -20,7 +20,7 @@ import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import type { Parts } from './parts.ts'
-import { TenantCodec } from './payloads/codec.ts'
+import { type Patience, TenantCodec } from './payloads/codec.ts'
 import { PayloadStore } from './payloads/store.ts'
 import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
@@ -58,9 +58,13 @@ export interface Platform {
 
 /**
  * Opens the platform. Connections are lazy: servers may be down now and come up later.
- * @param patienceMs how long payloads wait for a server that is away
+ * @param patience how long payloads wait for a server that is away
  */
-export function openPlatform(config: Config, log: Log, patienceMs = 0): { platform: Platform; parts: Parts } {
+export function openPlatform(
+  config: Config,
+  log: Log,
+  patience: Patience = { workflow: 0, activity: 0 },
+): { platform: Platform; parts: Parts } {
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle connection lost'),
   )
@@ -68,7 +72,7 @@ export function openPlatform(config: Config, log: Log, patienceMs = 0): { platfo
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, objects)
-  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patienceMs)
+  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patience)
   const temporal = new Temporal(config, codec)
   const meters = new Meters(database, log)
   const audit = new Audit(database, log)

@@ -15,8 +15,8 @@ export const PAYLOAD_LIMITS = {
     tenantsCachedMax: 5_000,
     /** Of one request of somebody who looks at them. */
     decodedAtOnceMax: 1_000,
-    storeTimeoutMs: 5_000,
-    /** Less than the ten seconds that Temporal gives a worker for a task of a workflow. */
-    workerPatienceMs: 6_000,
+    storeTimeoutMs: 4_000,
+    /** How long a worker asks for a server that is away: less than Temporal gives it for a task, or for a short call. */
+    patienceMs: { workflow: 6_000, activity: 15_000 },
   },
 } as const

@@ -22,17 +22,25 @@ const CLAIM = 'binary/tenon-claim'
 
 const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
 
+/** For how many milliseconds it asks for a server that is away: a worker waits, a request does not. */
+export type Patience = Readonly<Record<SerializationContext['type'], number>>
+
+/** Whose a payload is, as far as its context says, and how long it may take. */
+interface About {
+  readonly tenantId: TenantId | undefined
+  readonly patienceMs: number
+}
+
 export class TenantCodec implements PayloadCodec {
   readonly #keys: TenantKeys
   readonly #store: PayloadStore
-  readonly #patienceMs: number
+  readonly #patience: Patience
   readonly #kept = new Kept(keptBytesMax)
 
-  /** @param patienceMs how long it asks for a server that is away: a worker waits, a request does not */
-  constructor(keys: TenantKeys, store: PayloadStore, patienceMs: number) {
+  constructor(keys: TenantKeys, store: PayloadStore, patience: Patience) {
     this.#keys = keys
     this.#store = store
-    this.#patienceMs = patienceMs
+    this.#patience = patience
   }
 
   /**
@@ -41,13 +49,13 @@ export class TenantCodec implements PayloadCodec {
    * @throws Problem `payload_unreadable` where the tenant's keys were destroyed, `dependency_unavailable`
    */
   encode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
-    const tenantId = ownerOf(context)
-    return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, tenantId)))
+    const about = this.#about(context)
+    return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, about)))
   }
 
   /** {@link encode} for a tenant that is known otherwise. */
   encodeFor(tenantId: TenantId, payloads: readonly Payload[]): Promise<Payload[]> {
-    return Promise.all(payloads.map((payload) => this.#encodeOne(payload, tenantId)))
+    return Promise.all(payloads.map((payload) => this.#encodeOne(payload, { tenantId, patienceMs: 0 })))
   }
 
   /**
@@ -55,53 +63,60 @@ export class TenantCodec implements PayloadCodec {
    * @throws Problem `payload_unreadable`, `dependency_unavailable`
    */
   decode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
-    const tenantId = ownerOf(context)
-    return Promise.all(payloads.map((payload) => this.#decodeOne(payload, tenantId)))
+    const about = this.#about(context)
+    return Promise.all(payloads.map((payload) => this.#decodeOne(payload, about)))
   }
 
-  async #encodeMarked(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+  #about(context: SerializationContext | undefined): About {
+    const id = context?.workflowId
+    return {
+      tenantId: id === undefined ? undefined : refOf(id)?.tenantId,
+      patienceMs: this.#patience[context?.type ?? 'workflow'],
+    }
+  }
+
+  async #encodeMarked(payload: Payload, about: About): Promise<Payload> {
     const mark = textOf(payload, MARK) as Mark | undefined
     if (mark === 'open' || isEncoded(payload)) return payload
-    if (mark === undefined) return this.#encodeOne(payload, tenantId)
+    if (mark === undefined) return this.#encodeOne(payload, about)
     // Who throws here while a failure is told ends the worker.
-    return this.#encodeOne(payload, tenantId).catch(() => withheld(mark))
+    return this.#encodeOne(payload, about).catch(() => withheld(mark))
   }
 
-  async #encodeOne(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+  async #encodeOne(payload: Payload, { tenantId, patienceMs }: About): Promise<Payload> {
     if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
-    const key = await insist(this.#patienceMs, () => this.#keys.newest(tenantId))
+    const key = await insist(patienceMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
     const sealed = sealWith(key.secret, await squeeze(bytes), key.id)
     if (sealed.length <= inlineBytesMax) return encoded(INLINE, key, sealed)
-    return encoded(CLAIM, key, Buffer.from(await this.#deposit(key, bytes, sealed)))
-  }
-
-  /** The same content has one name with one key, so that it is stored once. @returns its name below the key's */
-  async #deposit(key: DataKey, bytes: Buffer, sealed: Buffer): Promise<string> {
     const digest = createHmac('sha256', key.secret).update(bytes).digest('hex')
-    const name = nameOf(key, digest)
-    if (this.#kept.get(name) !== undefined) return digest
-    await insist(this.#patienceMs, () => this.#store.put(name, sealed))
-    this.#kept.set(name, bytes)
-    return digest
+    await insist(patienceMs, () => this.#deposit(nameOf(key, digest), bytes, sealed))
+    return encoded(CLAIM, key, Buffer.from(digest))
   }
 
-  async #decodeOne(payload: Payload, tenantId: TenantId | undefined): Promise<Payload> {
+  /** The same content has one name with one key, so that it is stored once. */
+  async #deposit(name: string, bytes: Buffer, sealed: Buffer): Promise<void> {
+    if (this.#kept.get(name) !== undefined) return
+    await this.#store.put(name, sealed)
+    this.#kept.set(name, bytes)
+  }
+
+  async #decodeOne(payload: Payload, { tenantId, patienceMs }: About): Promise<Payload> {
     if (!isEncoded(payload)) return payload
     const id = textOf(payload, KEY_ID) ?? ''
     if (tenantId !== undefined && tenantOf(id) !== tenantId) throw unreadable()
-    const key = await insist(this.#patienceMs, () => this.#keys.of(id))
+    const key = await insist(patienceMs, () => this.#keys.of(id))
     const data = Buffer.from(payload.data ?? [])
     if (textOf(payload, ENCODING) === INLINE) return fromBytes(await opened(key, data))
-    return fromBytes(await this.#fetch(key, data.toString()))
+    const digest = data.toString()
+    if (!/^[0-9a-f]{64}$/.test(digest)) throw unreadable()
+    return fromBytes(await insist(patienceMs, () => this.#fetch(key, nameOf(key, digest))))
   }
 
-  async #fetch(key: DataKey, digest: string): Promise<Buffer> {
-    if (!/^[0-9a-f]{64}$/.test(digest)) throw unreadable()
-    const name = nameOf(key, digest)
+  async #fetch(key: DataKey, name: string): Promise<Buffer> {
     const known = this.#kept.get(name)
     if (known !== undefined) return known
-    const bytes = await opened(key, await insist(this.#patienceMs, () => this.#store.get(name)))
+    const bytes = await opened(key, await this.#store.get(name))
     this.#kept.set(name, bytes)
     return bytes
   }
@@ -110,10 +125,6 @@ export class TenantCodec implements PayloadCodec {
 /** Whose an encoded payload is; undefined for any other. */
 export function holderOf(payload: Payload): TenantId | undefined {
   return isEncoded(payload) ? tenantOf(textOf(payload, KEY_ID) ?? '') : undefined
-}
-
-function ownerOf(context: SerializationContext | undefined): TenantId | undefined {
-  return context?.workflowId === undefined ? undefined : refOf(context.workflowId)?.tenantId
 }
 
 function isEncoded(payload: Payload): boolean {

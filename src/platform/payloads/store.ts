@@ -17,6 +17,8 @@ export class PayloadStore {
     this.#objects = objects
     this.#s3 = new S3Client({
       ...storeOf(config),
+      // Whoever can wait asks again.
+      maxAttempts: 1,
       requestHandler: {
         connectionTimeout: LIMITS.storeConnectMs,
         requestTimeout: LIMITS.payloads.storeTimeoutMs,
