@@ -3,12 +3,15 @@
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   Begun,
+  FlowTriggerInput,
   FunctionRunInput,
   IndexBuildInput,
   Json,
   ProvisionInput,
+  RegistrationInput,
   RunUpdate,
   SuspensionInput,
+  Triggered,
   WorkFailure,
 } from '../core/work.ts'
 
@@ -17,6 +20,8 @@ export interface FunctionCall {
   readonly arguments: { [name: string]: Json }
   /** Where the call was held before: the attempt that it goes on with. */
   readonly begun?: Begun
+  /** Names of the secrets that the run may use; nothing where it has none. */
+  readonly secrets?: readonly string[]
 }
 
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */
@@ -46,6 +51,10 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Writes the execution of a flow that another runs, and reads which version it is; idempotent. */
   beginSubflow(call: FunctionCall): Promise<Json>
+  /** Writes the execution that a trigger begins, or says why it begins none; idempotent. */
+  admitTrigger(input: FlowTriggerInput): Promise<Triggered>
+  /** Brings what triggers of a flow have outside the database to what their rows say; idempotent. */
+  registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */

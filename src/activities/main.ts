@@ -11,6 +11,7 @@ import { QUEUES } from '../platform/temporal.ts'
 import { failureConverter } from '../workflows/failure-converter.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
+import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 
 async function main(): Promise<void> {
@@ -60,6 +61,7 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   platform.functions.warmUp()
   platform.relay.start()
+  platform.watcher.start(hearing(platform.access, log))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

@@ -3,8 +3,11 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { MCP_LIMITS } from './limits/mcp.ts'
 import { PAYLOAD_LIMITS } from './limits/payloads.ts'
 import { RUN_LIMITS } from './limits/runs.ts'
+import { SECRET_LIMITS } from './limits/secrets.ts'
+import { TRIGGER_LIMITS } from './limits/triggers.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -224,25 +227,13 @@ export const LIMITS = {
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,
-  /** Several clients read the first page of tools/list alone, so there is only one. */
-  mcpToolsMax: 100,
-  mcpToolNameCharsMax: 64,
-  mcpDescriptionCharsMax: 2_000,
-  mcpCandidateThingsMax: 100,
-  mcpArgumentsDepthMax: 64,
-  /** Of a whole JSON-RPC message: the arguments and what is around them. */
-  mcpMessageDepthMax: 70,
-  mcpResultBytesMax: 1_048_576,
-  mcpManifestsCachedMax: 200,
-  /** Of each server, by one node. */
-  mcpStrangersRecordedPerMinute: 60,
-  mcpTokenSeconds: 600,
-  /** Below the 60 s after which common clients give a call up. */
-  mcpFlowWaitSeconds: 25,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...MCP_LIMITS,
+  ...SECRET_LIMITS,
+  ...TRIGGER_LIMITS,
   ...PAYLOAD_LIMITS,
   ...RUN_LIMITS,
 } as const

@@ -17,7 +17,7 @@ const NAMES = new Set([
 const known = new Map<string, boolean>()
 
 /** Whether what stands under this name is a secret, whatever it looks like. */
-function isSecretName(name: string): boolean {
+export function isSecretName(name: string): boolean {
   if (name.length > LIMITS.secretNameCharsMax) return false
   const found = known.get(name)
   if (found !== undefined) return found
@@ -45,6 +45,7 @@ export function namesSecret(value: unknown): boolean {
 const VALUES = new RegExp(
   [
     'svc_(?:anon|service)_[\\w-]{8,}',
+    'whsec_[\\w+/=-]{8,}',
     'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
     '-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)',
     `(?:${['bearer', 'basic', 'apikey'].map(inAnyCase).join('|')})(?: +|%20|\\+)[\\w~+/.=-]{8,}`,

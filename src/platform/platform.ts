@@ -7,6 +7,7 @@ import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
+import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
@@ -28,6 +29,7 @@ import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
+import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -44,10 +46,13 @@ export interface Platform {
   readonly limiter: Limiter
   readonly meters: Meters
   readonly audit: Audit
+  readonly webhooks: Webhooks
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** Likewise. */
+  readonly watcher: Watcher
   /** For the worker's own connection to Temporal. */
   readonly codec: TenantCodec
   /** The worker alone has one. */
@@ -103,6 +108,7 @@ export function openPlatform(
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
+  const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,
     log,
@@ -112,9 +118,11 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    webhooks: new Webhooks(database, secrets),
     functions,
     relay,
     codec,
+    watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -124,7 +132,7 @@ export function openPlatform(
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), audit.close()])
+      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close()])
       for (const store of [objects, objectClients, identities, payloads]) store.close()
       streams.close()
       limiter.close()

@@ -10,7 +10,7 @@ import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
-import type { Weighed } from './memo.ts'
+import { memoKey, type Weighed } from './memo.ts'
 import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
@@ -19,6 +19,7 @@ import { PayloadDesk } from './payloads/desk.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
+import { purposeIn } from './secrets.ts'
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
@@ -111,10 +112,7 @@ export class AdminScope extends Scope {
     return this.durable(ref)
   }
 
-  /**
-   * A workspace with the rights of a service key: to judge its documents before its declarations change. An admin may
-   * make such a key, so nobody gains by this.
-   */
+  /** A workspace with the rights of a service key, as an admin may make one: to judge documents of a declaration. */
   inside(ref: WorkspaceRef): WorkspaceScope {
     const own = this.tenantId === undefined || ref.tenantId === this.tenantId
     if (!own || (this.#workspaceId !== '' && ref.workspaceId !== this.#workspaceId))
@@ -186,9 +184,6 @@ export class AdminScope extends Scope {
   }
 }
 
-/** No id holds a colon, so no key of one workspace is another's. */
-const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
-
 export interface AdminBounds {
   readonly tenantId?: TenantId
   readonly workspaceId?: string
@@ -210,16 +205,17 @@ export class WorkspaceScope extends Scope {
 
   /** Seals what only this workspace opens again, and for the same purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+    return this.parts.secrets.seal(purposeIn(this.ref, purpose), plain)
   }
 
   /** @throws Error where it was sealed elsewhere, or changed */
   open(purpose: string, sealed: Buffer): Buffer {
-    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+    return this.parts.secrets.open(purposeIn(this.ref, purpose), sealed)
   }
 
-  #sealed(purpose: string): string {
-    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+  /** A text that follows from the purpose, and that nobody else can make: 43 letters of base64url. */
+  derive(purpose: string): string {
+    return this.parts.secrets.derive(purposeIn(this.ref, purpose))
   }
 
   /**
@@ -246,6 +242,11 @@ export class WorkspaceScope extends Scope {
 
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** A path of ours as others reach it. */
+  addressOf(path: string): string {
+    return `${this.parts.publicUrl}${path}`
   }
 
   /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */

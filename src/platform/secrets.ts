@@ -2,6 +2,7 @@
 
 import { createHmac, hkdfSync } from 'node:crypto'
 import { LIMITS } from '../core/limits.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 import { openWith, sealWith } from './sealing.ts'
 
 export class Secrets {
@@ -45,6 +46,10 @@ export function deriveSecret(masterKey: string, purpose: string): string {
     .update(`tenon:derive:${purpose}`)
     .digest('base64url')
 }
+
+/** What only one workspace opens again, and for the same purpose only. */
+export const purposeIn = ({ tenantId, workspaceId }: WorkspaceRef, purpose: string): string =>
+  `workspace:${tenantId}:${workspaceId}:${purpose}`
 
 /** The client that `tenon token` uses; its secret follows from the master key. */
 export const OPERATOR_CLIENT = 'tenon-operator'

@@ -4,26 +4,27 @@ import {
   Client,
   Connection,
   isGrpcServiceError,
+  type ScheduleClient,
+  type ScheduleClientInterceptor,
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import {
   ApplicationFailure,
   defaultPayloadConverter,
-  defineSearchAttributeKey,
+  type Headers,
   type PayloadCodec,
-  RawValue,
-  type SearchAttributePair,
-  TypedSearchAttributes,
 } from '@temporalio/common'
-import { MARK, type Mark } from '../core/payload-mark.ts'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
+import { openLine } from './payloads/open-line.ts'
+import { attributesOf } from './search-attributes.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -51,6 +52,8 @@ export interface Start {
   readonly attributes?: Readonly<Record<string, string>>
   /** Ends the run from outside should it last longer. */
   readonly timeoutMs?: number
+  /** Begins so much later. */
+  readonly delayMs?: number
 }
 
 export class Temporal {
@@ -69,7 +72,7 @@ export class Temporal {
     this.#client = new Client({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
-      interceptors: { workflow: [carryRef] },
+      interceptors: { workflow: [carryRef], schedule: [carryRefOften] },
       dataConverter: { payloadCodecs: [codec] },
     })
   }
@@ -83,10 +86,11 @@ export class Temporal {
         taskQueue: start.queue,
         args: [start.input],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        staticSummary: openly(start.summary.slice(0, 200)),
-        typedSearchAttributes: attributesOf(ref, start),
+        staticSummary: openLine(start.summary),
+        typedSearchAttributes: attributesOf(ref, start.attributes),
         priority: { fairnessKey: ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
+        ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
       })
     })
     return id
@@ -123,10 +127,13 @@ export class Temporal {
     }
   }
 
-  /** Sends a signal. A workflow that has ended, or has not begun, does not hear it. */
+  /**
+   * Sends a signal. A workflow that has ended, or has not begun, does not hear it.
+   * @throws Problem `state_conflict` where it has heard as many as the server lets it
+   */
   async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
     const handle = this.#handle(ref, id)
-    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value)))
+    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value).catch(unlessFull)))
   }
 
   /**
@@ -135,13 +142,20 @@ export class Temporal {
    */
   async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const handle = this.#handle(ref, id)
-    return this.#call(() => unlessGone(handle.executeUpdate(update.name, { args: [update.value] })))
+    return this.#call(() =>
+      unlessGone(handle.executeUpdate(update.name, { args: [update.value] }).catch(unlessCutOff)),
+    )
   }
 
   /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
   async cancel(ref: TenantRef, id: string): Promise<void> {
     const handle = this.#handle(ref, id)
     await this.#call(() => unlessGone(handle.cancel()))
+  }
+
+  /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */
+  scheduling<T>(work: (client: ScheduleClient) => Promise<T>): Promise<T> {
+    return this.#call(() => work(this.#client.schedule))
   }
 
   /** A link to the run in the Temporal UI, where one is known. */
@@ -190,6 +204,22 @@ async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
+function unlessFull(error: unknown): never {
+  const cause = error instanceof Error ? error.cause : undefined
+  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
+  if (!full) throw error
+  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
+}
+
+/** A workflow that ended while it was about to answer has ended. */
+function unlessCutOff(error: unknown): undefined {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
+  if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
+    return undefined
+  throw error
+}
+
 /** The inverse of what the door of activities does with a Problem. */
 function problemOf(error: WorkflowFailedError): Problem {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
@@ -204,32 +234,19 @@ function causedByGrpc(error: unknown): boolean {
   return error instanceof Error && isGrpcServiceError(error.cause)
 }
 
-function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
-  const pairs: SearchAttributePair[] = [
-    keyword('TenantId', ref.tenantId),
-    keyword('WorkspaceId', ref.workspaceId),
-  ]
-  const more = Object.entries(start.attributes ?? {}).map(([name, value]) => keyword(name, value))
-  return new TypedSearchAttributes([...pairs, ...more])
-}
-
-function keyword(name: string, value: string): SearchAttributePair {
-  return { key: defineSearchAttributeKey(name, 'KEYWORD'), value }
-}
-
-/** A line for operators, which the codec leaves as it is. The SDK hands it to its converter as it is given. */
-function openly(text: string): string {
-  const payload = defaultPayloadConverter.toPayload(text)
-  const marked = { ...payload, metadata: { ...payload.metadata, [MARK]: Buffer.from('open' satisfies Mark) } }
-  return RawValue.fromPayload(marked) as unknown as string
-}
-
 /** Puts the ref that the id names into the header; workflows/door compares the two. */
 const carryRef: WorkflowClientInterceptor = {
-  start: (input, next) => {
-    const ref = refOf(input.options.workflowId)
-    if (ref === undefined) throw new TypeError('A workflow id has four parts')
-    const payload = defaultPayloadConverter.toPayload(ref)
-    return next({ ...input, headers: { ...input.headers, [REF_HEADER]: payload } })
-  },
+  start: (input, next) => next({ ...input, headers: withRef(input.headers, input.options.workflowId) }),
+}
+
+/** The same for what a schedule will start. An update keeps the header. */
+const carryRefOften: ScheduleClientInterceptor = {
+  create: (input, next) =>
+    next({ ...input, headers: withRef(input.headers, input.options.action.workflowId) }),
+}
+
+function withRef(headers: Headers, id: string): Headers {
+  const ref = refOf(id)
+  if (ref === undefined) throw new TypeError('A workflow id has four parts')
+  return { ...headers, [REF_HEADER]: defaultPayloadConverter.toPayload(ref) }
 }

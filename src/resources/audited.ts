@@ -7,7 +7,7 @@ import { type AuditActor, type Deed, digestOf } from '../platform/audit/entry.ts
 import type { WorkspaceScope } from '../platform/scope.ts'
 
 /** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
-const HURRIED = new Set(['collection', 'batch', 'event'])
+const HURRIED = new Set(['collection', 'batch', 'event', 'webhook'])
 
 /** Whether the reply does not wait until the entry is in the log. */
 export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
@@ -18,6 +18,8 @@ export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
 export interface By {
   readonly kind: AuditActor['kind']
   readonly requestId: string
+  /** The arguments as the log may show them, where they have secrets of the workspace in them. */
+  readonly shown?: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -28,7 +30,7 @@ export async function runAudited(
   operation: AnyOperation,
   scope: WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId }: By,
+  { kind, requestId, shown = args }: By,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor, ref } = scope
@@ -38,7 +40,7 @@ export async function runAudited(
     requestId,
     actor: { ...actor, kind },
     operation: operation.name,
-    target: targetOf(operation, args),
+    target: targetOf(operation, shown),
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {

@@ -18,7 +18,23 @@ import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
+import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
+import { rerunExecution } from './flows/rerun.ts'
+import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/management.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -110,6 +126,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   publishFlow,
   listFlowVersions,
   getFlowVersion,
+  setFlowSecret,
+  listFlowSecrets,
+  deleteFlowSecret,
   startExecution,
   getExecution,
   listExecutions,
@@ -118,6 +137,19 @@ export const OPERATIONS: readonly AnyOperation[] = [
   approveExecution,
   retryStep,
   skipStep,
+  pauseExecution,
+  resumeExecution,
+  patchExecution,
   cancelExecution,
+  rerunExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]

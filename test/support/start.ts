@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { launch } from '../../src/cli/host/launch.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type Stack, startStack } from '../../stack/start.ts'
@@ -15,6 +16,8 @@ export interface Running {
   readonly masterKey: string
   /** Superuser URL: only for tests that look behind the walls. */
   readonly databaseUrl: string
+  /** Folder of the log files of all servers and processes. */
+  readonly logs: string
   /** Environment of the platform's own processes. */
   readonly env: Readonly<Record<string, string>>
   /** A loopback port that flows may call; nobody listens there until a test does. */
@@ -30,10 +33,9 @@ export interface Started {
 /** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'TENANT', 'PUBLIC', 'REFUSED'].map((who) => [
-      `TENON_RATE_${who}`,
-      '9000000/min',
-    ]),
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'REFUSED'].map(
+      (who) => [`TENON_RATE_${who}`, '9000000/min'],
+    ),
   ),
   TENON_STREAMS_PER_TENANT: '10000',
   TENON_STREAMS_PER_ADDRESS: '10000',
@@ -83,7 +85,17 @@ export async function startPlatform(
     })
     const { url, clientId, clientSecret } = launched
     const databaseUrl = stack.env['DATABASE_URL'] ?? ''
-    const running = { url, clientId, clientSecret, masterKey, databaseUrl, env: launched.env, echoPorts }
+    const logs = join(dir, 'logs')
+    const running = {
+      url,
+      clientId,
+      clientSecret,
+      masterKey,
+      databaseUrl,
+      logs,
+      env: launched.env,
+      echoPorts,
+    }
     return { running, stack, stop: () => stack.stop() }
   } catch (error) {
     await stack.stop()

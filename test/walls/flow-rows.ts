@@ -3,12 +3,13 @@
 import { type Room, unique } from '../support/tenants.ts'
 
 export const SOURCE = (name: string) =>
-  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 interface World {
   readonly room: Room
   readonly flowId: string
   readonly executionId: string
+  readonly scheduleId: string
 }
 
 /** A row about a flow, a version or an execution, below the workspace's flows. */
@@ -22,6 +23,8 @@ const flow = (tail: string, body?: () => unknown) =>
   row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
 const run = (tail: string, body?: () => unknown) =>
   row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+const schedule = (tail: string, body?: () => unknown) =>
+  row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
 
 export const FLOW_ROWS = {
   'flow.list': row(() => '/definitions'),
@@ -47,15 +50,30 @@ export const FLOW_ROWS = {
   'flow_version.create': flow('/versions', () => ({})),
   'flow_version.list': flow('/versions'),
   'flow_version.get': flow('/versions/1'),
+  'flow_secret.set': row(
+    () => '/secrets/key',
+    () => ({ value: 'long enough' }),
+  ),
+  'flow_secret.list': row(() => '/secrets'),
+  'flow_secret.delete': row(() => '/secrets/key'),
   'execution.create': flow('/executions', () => ({ input: {} })),
   'execution.signal': run('/signal', () => ({ event: { type: 'x' } })),
   'execution.approve': run('/approve', () => ({ approved: true })),
   'execution.retry_step': run('/retry-step', () => ({})),
   'execution.skip_step': run('/skip-step', () => ({})),
+  'execution.pause': run('/pause', () => ({})),
+  'execution.resume': run('/resume', () => ({})),
+  'execution.patch_data': run('/patch-data', () => ({ context: { x: 1 } })),
   'execution.cancel': run('/cancel', () => ({})),
+  'execution.rerun': run('/rerun', () => ({})),
   'execution.get': run(''),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'schedule.list': row(() => '/schedules'),
+  'schedule.get': schedule(''),
+  'schedule.pause': schedule('/pause', () => ({})),
+  'schedule.resume': schedule('/resume', () => ({})),
+  'schedule.trigger': schedule('/trigger', () => ({})),
 }
 
 /** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */
@@ -64,5 +82,8 @@ export const RUN_COMMANDS = [
   'execution.approve',
   'execution.retry_step',
   'execution.skip_step',
+  'execution.pause',
+  'execution.resume',
+  'execution.patch_data',
   'execution.cancel',
 ]

@@ -3,10 +3,13 @@
 export const RUN_LIMITS = {
   /** Of a call, and of a flow: whoever reads it holds all of it. Temporal has no part in this (payloads.ts). */
   stepOutputBytesMax: 4_194_304,
-  /** Of what a call answered, as it is kept with its step, for simulations. */
-  stepAnswerCharsMax: 16_384,
+  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
+  stepAnswerCharsMax: 65_536,
+  /** What a run takes over from the one that it repeats. */
+  reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** How deep flows that flows run may go. */
   subflowDepthMax: 8,
+  scheduleNoteCharsMax: 500,
   /** What a flow hands to one call, and to all calls under way, which its worker holds. */
   stepInputBytesMax: 4_194_304,
   callsUnderWayBytesMax: 33_554_432,

@@ -21,6 +21,7 @@ const Step = Type.Object({
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
   error: Type.Unknown(),
+  reused: Type.Boolean({ description: 'Answered by the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
@@ -43,6 +44,14 @@ export const Execution = Type.Object({
       Type.Literal(s),
     ),
   ),
+  suspended_because: Type.Union(
+    [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
+    {
+      description:
+        'Its workspace is suspended, somebody has paused it, or a step waits for a decision (`onFault: hold`).',
+    },
+  ),
+  pause_reason: Type.Union([Type.String(), Type.Null()]),
   input: Type.Unknown(),
   output: Type.Unknown(),
   error: Type.Unknown(),
@@ -60,8 +69,13 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-const COLUMNS = sql`id, workflow_id, flow_id, version,
-  case when (held or paused) and ended_at is null then 'suspended' else status end as status,
+/** As it is shown: of the row, beside what keeps it from going on. */
+export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+
+const COLUMNS = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+  case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
+    when status = 'suspended' then 'held' end as suspended_because,
+  case when paused and ended_at is null then pause_reason end as pause_reason,
   input, output, error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
@@ -111,7 +125,7 @@ export const getExecution = inWorkspace({
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = []] = await scope.batch(
     sql`select ${COLUMNS} from executions where id = ${id}`,
-    sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
+    sql`select seq, name, kind, pointer, iteration, summary, status, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
   )
   if (row === undefined) throw notFound('execution')

@@ -4,13 +4,15 @@ import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
-import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
+import type { FlowRunInput, Json, RunReuse, RunTrigger } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
 import { findFlow } from './definitions.ts'
+import { opened, shownAs } from './secret-values.ts'
 
 /** What is to run, and why. */
 export interface Start {
@@ -24,6 +26,8 @@ export interface Start {
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
   readonly rerunOf?: string | undefined
+  /** What it takes over from that one. */
+  readonly reuse?: RunReuse | undefined
 }
 
 /** An execution that has a row, and no workflow yet. */
@@ -55,6 +59,13 @@ export async function startFlow(
   return admitted.workflowId
 }
 
+/** Whether an execution has begun: there is one of that id, and its workflow was taken. */
+export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row(sql`select id from executions
+    where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
+  return row !== undefined
+}
+
 /** @throws Problem why there was nothing to start */
 async function refused(scope: WorkspaceScope, flow: string, version: number | undefined): Promise<never> {
   await findFlow(scope, flow)
@@ -67,6 +78,8 @@ interface AdmittedRow {
   readonly flow_name: string
   readonly version: number
   readonly ir: string
+  readonly secrets: readonly string[]
+  readonly sealed: Readonly<Record<string, string>> | null
   readonly workflow_id: string
 }
 
@@ -77,11 +90,13 @@ interface AdmittedRow {
  * @throws Problem `not_found` where it was deleted in between
  */
 export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Promise<Admitted | undefined> {
-  const { id, input, by, trigger } = start
+  const { id, by, trigger } = start
+  // Whatever has a handle, or has seen one: in another run it stands for nothing.
+  const input = withoutHandles(start.input as Json)
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const admission = sql`
     with chosen as (
-      select f.id as flow_id, f.name as flow_name, v.version, v.ir,
+      select f.id as flow_id, f.name as flow_name, v.version, v.ir, v.secrets,
         ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id
       from flows f join flow_versions v
         on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
@@ -95,7 +110,9 @@ export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Pr
       on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
         where executions.error = ${NOT_STARTED}::jsonb
     )
-    select flow_id, flow_name, version, ir, workflow_id from chosen`
+    select flow_id, flow_name, version, ir, workflow_id, to_json(secrets) as secrets,
+      (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets where name = any(chosen.secrets)) as sealed
+    from chosen`
   const row = await scope.row<AdmittedRow>(admission).catch((error: unknown) => {
     // The version was read and is gone: the flow was deleted in between.
     throw violated(error) === undefined ? error : notFound('flow')
@@ -106,12 +123,27 @@ export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Pr
     execution_id: id,
     flow,
     ir: JSON.parse(row.ir),
-    input: input as Json,
+    input,
     started_by: by,
     trigger,
+    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
     ...(start.correlationKey !== undefined && { correlation_key: start.correlationKey }),
+    ...(start.reuse !== undefined && { reuse: start.reuse }),
   }
   return { workflowId: row.workflow_id, run }
+}
+
+/** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
+function handlesOf(
+  scope: WorkspaceScope,
+  { workflow_id, secrets, sealed }: AdmittedRow,
+): { [name: string]: Json } {
+  const handles = secrets.map((name) => {
+    const hex = sealed?.[name]
+    const value = hex === undefined ? undefined : opened(scope, name, hex)
+    return [name, shownAs(scope, workflow_id, name, value)]
+  })
+  return Object.fromEntries(handles)
 }
 
 /** Starts the workflow of an execution that was admitted; one that is there already stays as it is. */

@@ -2,15 +2,23 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/faults.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
 import { findAt, type Located } from '../../../flows-dsl/located.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
-import { sql } from '../../platform/pg/sql.ts'
-import { Input, inWorkspace, Ref, Time } from '../kinds.ts'
+import { sql, textArray } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+import { watching } from './triggers/events.ts'
+import { changeTriggers, isOutside } from './triggers/registration.ts'
+import { declared, reconciled } from './triggers/rows.ts'
+import type { Trigger } from './triggers/trigger.ts'
+import { NewSecrets } from './triggers/webhooks.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -22,6 +30,22 @@ export const FlowVersion = Type.Object({
 })
 export type FlowVersion = Static<typeof FlowVersion>
 
+/** What is shown to who publishes it. */
+const Published = Type.Object({
+  ...FlowVersion.properties,
+  webhooks: Type.Optional(
+    Type.Array(
+      Type.Object({
+        id: Id('trg'),
+        name: Type.String(),
+        url: Type.String(),
+        secret: Type.Optional(Type.String({ description: 'Of one that is new: shown this once.' })),
+      }),
+      { description: 'There where the flow declares some.' },
+    ),
+  ),
+})
+
 const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
 
 export const publishFlow = inWorkspace({
@@ -30,42 +54,75 @@ export const publishFlow = inWorkspace({
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
-  output: FlowVersion,
+  output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
     const { ir, faults, definition } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
-    if ((ir.secrets ?? []).length > 0) throw flowInvalid([noSecrets(definition)])
+    const { secrets = [] } = ir
+    const missing = await missingSecrets(scope, secrets, definition)
+    if (missing.length > 0) throw flowInvalid(missing)
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
+    const hooks = new NewSecrets(scope, id, ir)
+    const { before, after } = await watching(scope, id, ir)
     // Two at once read the same latest version; the key lets one through, the other answers 409.
-    const [, [version] = []] = await scope
-      .batch(
-        sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
-        sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, created_by)
+    const publish = () =>
+      scope
+        .batch(
+          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+          sql`insert into flow_versions
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-            ${ir.document.name}, ${ir.document.version}, ${scope.actor.subject})
+            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets)}::text[],
+            ${scope.actor.subject})
           returning ${COLUMNS}`,
-      )
-      .catch((error: unknown) => {
-        if (violated(error) !== 'flow_versions_pkey') throw error
-        throw new Problem('conflict', {
-          detail: 'The flow was published by another request at the same time.',
+          ...before,
+          ...reconciled(scope, id, latest_version + 1, ir),
+          ...after,
+          hooks.statement(),
+        )
+        .catch((error: unknown) => {
+          if (violated(error) !== 'flow_versions_pkey') throw error
+          throw new Problem('conflict', {
+            detail: 'The flow was published by another request at the same time.',
+          })
         })
-      })
-    return version as unknown as FlowVersion
+    const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
+    const answers = await changeTriggers(scope, id, isNeeded, publish)
+    const [version] = answers[1] ?? []
+    const webhooks = hooks.shown(answers.at(-1) ?? [])
+    return { ...(version as unknown as FlowVersion), ...(webhooks.length > 0 && { webhooks }) }
   },
 })
 
-/** A flow that would read nothing where it expects a secret must not run. */
-function noSecrets(definition: Located): Static<typeof Fault> {
-  const pointer = '/use/secrets'
-  const { line, column } = findAt(definition, pointer)?.at ?? definition
-  const message = 'Secrets are known to the language, and this platform keeps none yet.'
-  const hint = 'Simulate the flow, or give the value as input until there are some.'
-  return { code: 'unsupported_feature', message, line, column, pointer, hint }
+/** A fault for each secret that the workspace does not have: where it is declared, and which there are. */
+async function missingSecrets(
+  scope: WorkspaceScope,
+  names: readonly string[],
+  definition: Located,
+): Promise<Static<typeof Fault>[]> {
+  if (names.length === 0) return []
+  const rows = await scope.rows<{ name: string }>(
+    sql`select name from flow_secrets order by name collate "C"`,
+  )
+  const there = rows.map(({ name }) => name)
+  return names.flatMap((name, index) => {
+    if (there.includes(name)) return []
+    const pointer = `/use/secrets/${index}`
+    const { line, column } = findAt(definition, pointer)?.at ?? definition
+    const message = `The workspace has no secret \`${name}\`.`
+    return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
+  })
+}
+
+function hintFor(name: string, there: readonly string[]): string {
+  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
+  const near = nearest(name, there)
+  if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
+  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
+  return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 
 export const listFlowVersions = inWorkspace({
