@@ -9,15 +9,17 @@ import type { Json } from '../ir.ts'
 export interface Budget {
   steps: number
   readonly depthMax: number
-  /** Of a value, in characters of its JSON, approximately. */
+  /** Of a value that is made, in characters of its JSON, approximately. */
   readonly sizeMax: number
+  /** Of a value that is handed on: a run is given more than its expressions may make. */
+  readonly carriedMax: number
 }
 
 /** About 0.1 s of evaluation, well below the time that Temporal gives a workflow task. */
 export const STEPS_MAX = 1_000_000
 
 export function newBudget(): Budget {
-  return { steps: STEPS_MAX, depthMax: 256, sizeMax: 1_048_576 }
+  return { steps: STEPS_MAX, depthMax: 256, sizeMax: 1_048_576, carriedMax: 4_194_304 }
 }
 
 /** @throws FlowError (expression) */
@@ -28,7 +30,11 @@ export function spend(budget: Budget, steps: number): void {
 
 /** Refuses a value before it is built. @throws FlowError (expression) */
 export function checkSize(budget: Budget, size: number): void {
-  if (size > budget.sizeMax) refuse(`A value is larger than ${budget.sizeMax}.`)
+  bound(size, budget.sizeMax)
+}
+
+function bound(size: number, max: number): void {
+  if (size > max) refuse(`A value is larger than ${max}.`)
 }
 
 /** Pays for a text, or a copy of a list, that is about to be made. @throws FlowError (expression) */
@@ -74,7 +80,7 @@ function weigh(value: Json, budget: Budget, depth: number, sum: { size: number; 
   if (typeof value === 'string') sum.size += value.length + 2
   else sum.size++
   if (typeof value === 'number' && !Number.isFinite(value)) sum.finite = false
-  checkSize(budget, sum.size)
+  bound(sum.size, budget.carriedMax)
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
     sum.size += value.length

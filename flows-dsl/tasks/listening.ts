@@ -28,7 +28,7 @@ export interface Listening {
 }
 
 const OUTPUTS_MAX = 10_000
-const SIZE_MAX = 1_048_576
+const SIZE_MAX = 4_194_304
 
 /** What correlations expect is asked once, when the task begins. */
 export function newListening(body: ListenBody, running: Running): Listening {

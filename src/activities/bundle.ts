@@ -10,6 +10,8 @@ const OPTIONS: BundleOptions = {
   workflowInterceptorModules: [at('../workflows/door.ts'), at('../workflows/hops.ts')],
   // Without state of its own but what it has compiled: evaluated once, and frozen, instead of for each run.
   preloadModules: [at('../../flows-dsl/run.ts')],
+  payloadConverterPath: at('../workflows/payload-converter.ts'),
+  failureConverterPath: at('../workflows/failure-converter.ts'),
 }
 
 /**

@@ -8,6 +8,7 @@ import { ConfigError, parseConfig } from '../platform/config.ts'
 import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
+import { failureConverter } from '../workflows/failure-converter.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
@@ -20,13 +21,14 @@ async function main(): Promise<void> {
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)),
   })
-  const { platform } = openPlatform(config, log)
+  const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
   const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS })
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform),
     interceptors: { activity: [activityDoor(log)] },
+    dataConverter: { payloadCodecs: [platform.codec] },
     shutdownGraceTime: '5s',
     shutdownForceTime: '8s',
     // A dead worker's runs are taken over after this; the default is 10 s.
@@ -50,6 +52,8 @@ async function main(): Promise<void> {
       maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
     }),
   ])
+  // By its own options the worker takes this from a file alone, which a program in one file has not.
+  for (const { options } of workers) Object.assign(options.loadedDataConverter, { failureConverter })
   const stop = () => {
     for (const worker of workers) worker.shutdown()
   }

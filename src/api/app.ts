@@ -21,6 +21,7 @@ import { OPERATIONS } from '../resources/index.ts'
 import { leaveEntry } from './audit.ts'
 import { routePath } from './bind.ts'
 import { drain, isTimed, takeBytes } from './bytes.ts'
+import { admitTemporalUi } from './codec-origin.ts'
 import { mountDocs } from './docs.ts'
 import { type Door, doorOf } from './door.ts'
 import { FLOW_SCHEMA_PATH, mountFlowSchema } from './flow-schema.ts'
@@ -73,6 +74,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       done(refused)
     }, done)
   })
+  admitTemporalUi(app, platform.config.TEMPORAL_UI_URL)
   app.addHook('onSend', (request, reply, payload, done) => {
     const left = leaveEntry(platform.audit, request, reply)
     if (left === undefined) done(null, payload)

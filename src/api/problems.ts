@@ -44,7 +44,7 @@ function detailOf(code: ProblemCode): string {
   if (code === 'media_type_unsupported')
     return 'Send application/json, or one of the types that /docs lists here.'
   if (code === 'body_too_large')
-    return `A body has at most ${LIMITS.bodyBytesMax} bytes, that of a batch ${LIMITS.batchBytesMax}.`
+    return `A body has at most ${LIMITS.bodyBytesMax} bytes, that of a batch ${LIMITS.batchBytesMax}, that of a run ${LIMITS.runBodyBytesMax}.`
   return 'The request could not be read.'
 }
 

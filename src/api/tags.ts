@@ -47,6 +47,11 @@ export const CHAPTERS: readonly Chapter[] = [
     description: 'People, OAuth clients, and the keys of the embedded issuer.',
     nouns: ['account', 'oauth_client', 'issuer'],
   },
+  {
+    name: 'Temporal',
+    description: 'What operators need beside the Temporal UI: payloads of runs in the clear.',
+    nouns: ['codec'],
+  },
   { name: 'Analytics', description: 'Requests, errors and latency of the workspace.', nouns: ['analytics'] },
   {
     name: 'Tenants',

@@ -5,6 +5,8 @@ import { CALL_LIMITS } from './limits/calls.ts'
 import { EVENT_LIMITS } from './limits/events.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 import { MCP_LIMITS } from './limits/mcp.ts'
+import { PAYLOAD_LIMITS } from './limits/payloads.ts'
+import { RUN_LIMITS } from './limits/runs.ts'
 import { SECRET_LIMITS } from './limits/secrets.ts'
 import { TRIGGER_LIMITS } from './limits/triggers.ts'
 import { WATCH_LIMITS } from './limits/watching.ts'
@@ -78,23 +80,6 @@ export const LIMITS = {
   keyGraceSecondsMax: 2_592_000,
   /** How far the time of a key's last use may lag behind. */
   keyUseLagMs: 60_000,
-  /** Below what Temporal takes as one payload (2 MB). */
-  stepOutputBytesMax: 1_048_576,
-  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
-  stepAnswerCharsMax: 65_536,
-  /** What a run takes over from the one that it repeats. */
-  reuse: { stepsMax: 1_000, bytesMax: 393_216 },
-  /** How deep flows that flows run may go. */
-  subflowDepthMax: 8,
-  scheduleNoteCharsMax: 500,
-  /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
-  stepInputBytesMax: 2_000_000,
-  callsUnderWayBytesMax: 3_500_000,
-  /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
-  runEventsMax: 48_000,
-  runHistoryBytesMax: 44_040_192,
-  runInputBytesMax: 524_288,
-  runInputDepthMax: 64,
   tokenSeconds: 3_600,
   /** Of a person, who refreshes it. */
   personTokenSeconds: 600,
@@ -228,4 +213,6 @@ export const LIMITS = {
   ...SECRET_LIMITS,
   ...TRIGGER_LIMITS,
   ...WATCH_LIMITS,
+  ...PAYLOAD_LIMITS,
+  ...RUN_LIMITS,
 } as const

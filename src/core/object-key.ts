@@ -3,6 +3,9 @@
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
+/** The platform's own: payloads of runs that are too large for Temporal. No workspace is given it. */
+export const PAYLOAD_BUCKET = 'tenon-payloads'
+
 /** S3's rule without dots; the endings are names that S3 clients give a meaning of their own. */
 export const BUCKET_PATTERN = '^(?!.*(?:--[a-z0-9]+-s3|-s3alias)$)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'
 const BUCKET = new RegExp(BUCKET_PATTERN)

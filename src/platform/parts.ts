@@ -13,6 +13,7 @@ import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
 import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
+import type { TenantCodec } from './payloads/codec.ts'
 import type { Batches, Database } from './pg/database.ts'
 import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
@@ -24,6 +25,7 @@ export interface Parts {
   /** The database, or the transaction that a scope is held in. */
   readonly statements: Batches
   readonly temporal: Temporal
+  readonly codec: TenantCodec
   readonly objects: Objects
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities

@@ -21,6 +21,9 @@ import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import type { Parts } from './parts.ts'
+import { type Patience, TenantCodec } from './payloads/codec.ts'
+import { PayloadStore } from './payloads/store.ts'
+import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Lookout } from './runs/lookout.ts'
@@ -51,22 +54,33 @@ export interface Platform {
   readonly relay: Relay
   /** Likewise. */
   readonly watcher: Watcher
+  /** For the worker's own connection to Temporal. */
+  readonly codec: TenantCodec
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
   close(): Promise<void>
 }
 
-/** Opens the platform. Connections are lazy: servers may be down now and come up later. */
-export function openPlatform(config: Config, log: Log): { platform: Platform; parts: Parts } {
+/**
+ * Opens the platform. Connections are lazy: servers may be down now and come up later.
+ * @param patience how long payloads wait for a server that is away
+ */
+export function openPlatform(
+  config: Config,
+  log: Log,
+  patience: Patience = { workflow: 0, activity: 0 },
+): { platform: Platform; parts: Parts } {
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle connection lost'),
   )
-  const temporal = new Temporal(config)
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const lookout = new Lookout(database, (error) => log.warn({ err: error }, 'executions that are watched'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const payloads = new PayloadStore(config, objects)
+  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patience)
+  const temporal = new Temporal(config, codec)
   const meters = new Meters(database, log)
   const audit = new Audit(database, log)
   const objectClients = new ObjectClients(config, secrets)
@@ -77,6 +91,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     database,
     statements: database,
     temporal,
+    codec,
     objects,
     objectClients,
     identities,
@@ -109,6 +124,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     webhooks: new Webhooks(database, secrets),
     functions,
     relay,
+    codec,
     watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
@@ -120,7 +136,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     ],
     close: async () => {
       await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close(), lookout.close()])
-      for (const store of [objects, objectClients, identities]) store.close()
+      for (const store of [objects, objectClients, identities, payloads]) store.close()
       streams.close()
       limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])

@@ -7,6 +7,7 @@ import {
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
+import { openLine } from './payloads/open-line.ts'
 import { attributesOf } from './search-attributes.ts'
 import type { Start, Temporal } from './temporal.ts'
 
@@ -124,7 +125,7 @@ function optionsOf(ref: TenantRef, scheduled: Scheduled) {
     workflowId: id,
     taskQueue: scheduled.queue,
     args: [scheduled.input],
-    staticSummary: scheduled.summary.slice(0, 200),
+    staticSummary: openLine(scheduled.summary),
     typedSearchAttributes: attributes,
     priority: { fairnessKey: ref.tenantId },
   }

@@ -15,6 +15,7 @@ import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
+import { PayloadDesk } from './payloads/desk.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
@@ -111,10 +112,7 @@ export class AdminScope extends Scope {
     return this.durable(ref)
   }
 
-  /**
-   * A workspace with the rights of a service key: to judge its documents before its declarations change. An admin may
-   * make such a key, so nobody gains by this.
-   */
+  /** A workspace with the rights of a service key, as an admin may make one: to judge documents of a declaration. */
   inside(ref: WorkspaceRef): WorkspaceScope {
     const own = this.tenantId === undefined || ref.tenantId === this.tenantId
     if (!own || (this.#workspaceId !== '' && ref.workspaceId !== this.#workspaceId))
@@ -173,6 +171,11 @@ export class AdminScope extends Scope {
   /** Buckets and identities at the object store. */
   get storage(): StorageAdmin {
     return new StorageAdmin(this.parts)
+  }
+
+  /** What runs carry through Temporal. */
+  get payloads(): PayloadDesk {
+    return new PayloadDesk(this.parts.codec, this.tenantId)
   }
 
   /** Seals a secret of a tenant; it opens for the same tenant only. */

@@ -1,11 +1,9 @@
 /** Sealing of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
 
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { createHmac, hkdfSync } from 'node:crypto'
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-
-const IV_BYTES = 12
-const TAG_BYTES = 16
+import { openWith, sealWith } from './sealing.ts'
 
 export class Secrets {
   readonly #master: Buffer
@@ -17,19 +15,14 @@ export class Secrets {
     this.#master = Buffer.from(masterKey, 'base64')
   }
 
-  /** iv ‖ tag ‖ ciphertext. What is sealed for one purpose opens for no other. */
+  /** What is sealed for one purpose opens for no other. */
   seal(purpose: string, plain: Buffer): Buffer {
-    const iv = randomBytes(IV_BYTES)
-    const cipher = createCipheriv('aes-256-gcm', this.#key(purpose), iv)
-    const body = Buffer.concat([cipher.update(plain), cipher.final()])
-    return Buffer.concat([iv, cipher.getAuthTag(), body])
+    return sealWith(this.#key(purpose), plain)
   }
 
   /** @throws Error where the text was changed, or sealed for another purpose or under another master key */
   open(purpose: string, sealed: Buffer): Buffer {
-    const decipher = createDecipheriv('aes-256-gcm', this.#key(purpose), sealed.subarray(0, IV_BYTES))
-    decipher.setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
-    return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()])
+    return openWith(this.#key(purpose), sealed)
   }
 
   /** A secret that need not be stored, since it follows from the master key: 32 bytes in base64url. */

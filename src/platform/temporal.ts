@@ -13,11 +13,17 @@ import {
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
-import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
+import {
+  ApplicationFailure,
+  defaultPayloadConverter,
+  type Headers,
+  type PayloadCodec,
+} from '@temporalio/common'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
+import { openLine } from './payloads/open-line.ts'
 import { attributesOf } from './search-attributes.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
@@ -57,7 +63,8 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
 
-  constructor(config: Config) {
+  /** @param codec what a payload passes on its way to the server and back */
+  constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
     this.#within = restful(this.#connection.callContextStorage)
     this.#namespace = config.TEMPORAL_NAMESPACE
@@ -66,6 +73,7 @@ export class Temporal {
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
       interceptors: { workflow: [carryRef], schedule: [carryRefOften] },
+      dataConverter: { payloadCodecs: [codec] },
     })
   }
 
@@ -78,7 +86,7 @@ export class Temporal {
         taskQueue: start.queue,
         args: [start.input],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        staticSummary: start.summary.slice(0, 200),
+        staticSummary: openLine(start.summary),
         typedSearchAttributes: attributesOf(ref, start.attributes),
         priority: { fairnessKey: ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),

@@ -12,6 +12,7 @@ import {
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
+import { decodePayloads, encodePayloads } from './codec.ts'
 import { DATA_OPERATIONS } from './data.ts'
 import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
@@ -107,6 +108,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getServices,
   listAudit,
   verifyAudit,
+  decodePayloads,
+  encodePayloads,
   ...DATA_OPERATIONS,
   createFunction,
   getFunction,

@@ -1,7 +1,7 @@
 /** Workspaces: the rooms of a tenant, each with a bucket of its own unless it is made without. */
 
 import Type, { type Static } from 'typebox'
-import { BUCKET_PATTERN } from '../core/object-key.ts'
+import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../core/object-key.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS, TENANT_ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
@@ -67,6 +67,7 @@ export const createWorkspace = onStructure({
     await refuseUnlessActive(scope, tenantId)
     const workspaceId = scope.newId('ws')
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
+    if (bucket === PAYLOAD_BUCKET) throw bucketTaken(bucket)
     const insert = sql`
       insert into workspaces (id, tenant_id, name, slug, bucket, state)
       values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
@@ -118,10 +119,11 @@ function taken(error: unknown, slug: string, bucket: string | null): unknown {
   if (constraint === 'workspaces_tenant_id_slug_key') {
     return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
   }
-  if (constraint === 'workspaces_bucket_key') {
-    return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
-  }
-  return error
+  return constraint === 'workspaces_bucket_key' ? bucketTaken(bucket) : error
+}
+
+function bucketTaken(bucket: string | null): Problem {
+  return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
 }
 
 export const getWorkspace = onStructure({

@@ -3,6 +3,7 @@
 import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import { type WorkflowInterceptorsFactory, workflowInfo } from '@temporalio/workflow'
 import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
+import { openly } from './payload-converter.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
@@ -16,13 +17,27 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
   ],
   outbound: [
     {
-      scheduleActivity: (input, next) => next({ ...input, headers: withRef(input.headers) }),
+      scheduleActivity: ({ options, ...input }, next) =>
+        next({ ...input, options: { ...options, ...summaryOf(options) }, headers: withRef(input.headers) }),
       continueAsNew: (input, next) => next({ ...input, headers: withRef(input.headers) }),
-      startChildWorkflowExecution: (input, next) => next({ ...input, headers: withRef(input.headers) }),
-      scheduleLocalActivity: (input, next) => next({ ...input, headers: withRef(input.headers) }),
+      startChildWorkflowExecution: ({ options, ...input }, next) =>
+        next({ ...input, options: { ...options, ...titleOf(options) }, headers: withRef(input.headers) }),
+      scheduleLocalActivity: ({ options, ...input }, next) =>
+        next({ ...input, options: { ...options, ...summaryOf(options) }, headers: withRef(input.headers) }),
+      startTimer: ({ options, ...input }, next) =>
+        next({ ...input, options: { ...options, ...summaryOf(options ?? {}) } }),
     },
   ],
 })
+
+/** What steps and flows are called stands in their definition: operators may read it. */
+function summaryOf({ summary }: { summary?: string | undefined }) {
+  return summary === undefined ? {} : { summary: openly(summary) }
+}
+
+function titleOf({ staticSummary }: { staticSummary?: string | undefined }) {
+  return staticSummary === undefined ? {} : { staticSummary: openly(staticSummary) }
+}
 
 /** @throws ApplicationFailure where header and id disagree: such a run was not started by us */
 function sameRef(headers: Headers): void {

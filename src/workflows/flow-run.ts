@@ -1,6 +1,6 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
+import { CancelledFailure } from '@temporalio/common'
 import {
   allHandlersFinished,
   CancellationScope,
@@ -21,11 +21,13 @@ import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/work.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
+import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { Reuse } from './reuse.ts'
 import { runSubflow } from './subflow.ts'
+import { UnderWay } from './under-way.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -58,7 +60,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
-      throw await ended(recorder, tooLarge())
+      throw await ended(recorder, input.ir, tooLarge())
     }
     if (result.status === 'completed') {
       await recorder.end('completed', { output: result.output })
@@ -66,10 +68,10 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     }
     if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
     const { error } = result
-    throw await ended(recorder, error, `${error.title}: ${error.detail}`)
+    throw await ended(recorder, input.ir, error)
   } catch (error) {
     if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
-    throw isOfTheFlow(error) ? await ended(recorder, broken(error)) : error
+    throw isOfTheFlow(error) ? await ended(recorder, input.ir, broken(error)) : error
   }
 }
 
@@ -84,9 +86,9 @@ function broken({ message }: Error): ErrorObject {
 }
 
 /** Ends the record as faulted. @returns what the workflow fails with, so that operators see it red */
-async function ended(recorder: Recorder, error: ErrorObject, message = error.detail): Promise<Error> {
+async function ended(recorder: Recorder, ir: unknown, error: ErrorObject): Promise<Error> {
   await recorder.end('faulted', { error: error as unknown as Json })
-  return ApplicationFailure.nonRetryable(message, error.type, error)
+  return failureOf(error, ir)
 }
 
 /** Bytes of a value as it travels: JSON in UTF-8. */
@@ -94,7 +96,7 @@ function sizeOf(value: Json): number {
   return new TextEncoder().encode(JSON.stringify(value)).length
 }
 
-/** Temporal refuses payloads of more than 2 MB, for ever; so a run that would return one is faulted before. */
+/** Who reads it holds all of it: a run that would return more is faulted before. */
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
@@ -107,7 +109,7 @@ interface Parts {
 }
 
 function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects {
-  let underWay = 0
+  const underWay = new UnderWay()
   const moments = new Moments()
   return {
     nowMs,
@@ -133,10 +135,9 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
       if (hold.isOn) await stillness(hold, recorder)
       describe(request.step)
       refuseEndless(request.step)
-      const bytes = sizeOf(request.arguments)
-      if (bytes > LIMITS.stepInputBytesMax || underWay + bytes > LIMITS.callsUnderWayBytesMax)
+      const giveBack = underWay.take(sizeOf(request.arguments))
+      if (giveBack === undefined)
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
-      underWay += bytes
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
         if (asked.local === true) return await localCall(asked, hold, moments)
@@ -144,7 +145,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
         const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
         return output
       } finally {
-        underWay -= bytes
+        giveBack()
         reuse.answered()
         if (hold.isPaused) await stillness(hold, recorder)
       }

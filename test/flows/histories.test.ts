@@ -4,9 +4,13 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { Client, Connection } from '@temporalio/client'
+import type { PayloadCodec } from '@temporalio/common'
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
 import { DeterminismViolationError } from '@temporalio/workflow'
-import { beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openLog } from '../../src/platform/log.ts'
+import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { binary } from '../../stack/binaries.mjs'
 import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
@@ -15,14 +19,24 @@ const FOLDER = new URL('histories/', import.meta.url)
 type History = Parameters<typeof Worker.runReplayHistory>[1]
 
 let bundle: string
+let platform: Platform
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger('ERROR', () => {}) })
   bundle = await readFile(inject('tenon').env['TENON_WORKFLOW_BUNDLE'] ?? '', 'utf8')
+  platform = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test')).platform
 })
+afterAll(() => platform.close())
 
 /** @throws DeterminismViolationError where the code asks for other commands than the history has */
 async function replay(history: unknown, workflowId: string): Promise<void> {
-  await Worker.runReplayHistory({ workflowBundle: { code: bundle } }, history as History, workflowId)
+  // What a replay would send goes nowhere, and the tenants of recorded runs are on other machines.
+  const codec: PayloadCodec = {
+    encode: async (payloads) => payloads,
+    decode: (payloads, context) => platform.codec.decode(payloads, context),
+  }
+  const dataConverter = { payloadCodecs: [codec] }
+  const options = { workflowBundle: { code: bundle }, dataConverter }
+  await Worker.runReplayHistory(options, history as History, workflowId)
 }
 
 interface Recorded {

@@ -25,8 +25,9 @@ import { parseConfig } from '../../src/platform/config.ts'
 import { rootOf, storeOf } from '../../src/platform/objects/buckets.ts'
 import { policyFor } from '../../src/platform/objects/identities.ts'
 import { Secrets } from '../../src/platform/secrets.ts'
-import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/platform/temporal.ts'
 import { clientOf, identityOf } from '../support/storage.ts'
+import { openTemporal } from '../support/temporal.ts'
 import {
   aStoringRoom as aRoom,
   asSuperuser,
@@ -175,7 +176,7 @@ describe('making it again', () => {
 
 /** The step runs again, as it does where a worker died after it. */
 async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
-  const temporal = new Temporal(config())
+  const { temporal, close } = openTemporal()
   const operationId = typeId('op', v7())
   await asSuperuser(
     `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
@@ -188,7 +189,7 @@ async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
   const input = { operation_id: operationId, kind: 'workspace', target, steps }
   const ref = { tenantId: tenantId as TenantId, workspaceId: '-' } as const
   await temporal.start(ref, { ...start, uuid: v7(), input, summary: 'again' })
-  await temporal.close()
+  await close()
   await eventually(async () => {
     const [row] = await asSuperuser<{ state: string }>('select state from tenon.operations where id = $1', [
       operationId,

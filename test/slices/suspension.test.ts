@@ -4,13 +4,13 @@ import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantId } from '../../src/core/tenant.ts'
 import type { SuspensionInput } from '../../src/core/work.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/platform/temporal.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { gatewayHeaders } from '../support/gateway.ts'
 import { hear, stopHearing } from '../support/hear.ts'
 import { count, deploy, post } from '../support/keyed.ts'
 import { publish, resume, resumeWorkspace, start, suspend, suspendWorkspace } from '../support/suspension.ts'
+import { openTemporal } from '../support/temporal.ts'
 import {
   aRoom,
   asSuperuser,
@@ -48,7 +48,7 @@ describe('states', () => {
 
   test('the workflow makes the change by itself, where the node that was asked has died; a late one makes none', async () => {
     const room = await aRoom()
-    const temporal = new Temporal(parseConfig(inject('tenon').env))
+    const { temporal, close } = openTemporal()
     const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
     const begin = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
@@ -65,7 +65,7 @@ describe('states', () => {
       expect(await temporal.ended(ref, await begin(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
     } finally {
-      await temporal.close()
+      await close()
     }
   })
 

@@ -6,8 +6,8 @@ import { v7 } from 'uuid'
 import { describe, expect, inject, test } from 'vitest'
 import { typeId } from '../../src/core/ids.ts'
 import { REF_HEADER } from '../../src/core/tenant.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { QUEUES, Temporal } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/platform/temporal.ts'
+import { openTemporal } from '../support/temporal.ts'
 import {
   aStoringRoom as aRoom,
   asSuperuser,
@@ -53,8 +53,7 @@ test('with `Prefer: wait`: 201 and the thing itself', async () => {
 describe('provisioning that cannot be done', () => {
   /** A tenant and its operation as the API writes them, with a step that nobody knows. */
   async function doomed() {
-    const { env } = inject('tenon')
-    const temporal = new Temporal(parseConfig(env))
+    const { temporal, close } = openTemporal()
     const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
     const slug = unique('doomed')
     await asSuperuser(
@@ -79,7 +78,7 @@ describe('provisioning that cannot be done', () => {
       uuid: v7(),
     } as const
     await temporal.start({ tenantId, workspaceId: '-' }, { ...start, input, summary: 'doomed' })
-    await temporal.close()
+    await close()
     return { tenantId, operationId, slug }
   }
 

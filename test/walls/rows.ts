@@ -39,6 +39,12 @@ export interface World {
   readonly functionId: string
 }
 
+/** A payload that says of itself that it is a tenant's. */
+const encodedOf = (tenantId: string) => ({
+  metadata: { encoding: btoa('binary/tenon-encrypted'), 'encryption-key-id': btoa(`${tenantId}.1`) },
+  data: btoa('not what the key has made'),
+})
+
 const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
 
 export const ROWS: Readonly<Record<string, Row>> = {
@@ -129,6 +135,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'oauth_client.delete': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
   'issuer.rotate_keys': { path: () => '/v1/issuer/rotate-keys', body: () => ({}), foreign: 'refused' },
+  'codec.decode': {
+    path: () => '/v1/codec/decode',
+    body: ({ room }) => ({ payloads: [encodedOf(room.tenantId)] }),
+    foreign: 'own_list',
+  },
+  'codec.encode': {
+    path: () => '/v1/codec/encode',
+    body: ({ room }) => ({ payloads: [], tenant_id: room.tenantId }),
+    foreign: 'not_found',
+  },
   'schema.create': {
     path: () => '/v1/schemas',
     body: ({ room }) => ({

@@ -2,7 +2,8 @@
 
 export const CALL_LIMITS = {
   httpCallTimeoutMs: 30_000,
-  httpCallBytesMax: 1_048_576,
+  /** In base64 it is as much as a step may give. */
+  httpCallBytesMax: 3_145_728,
   /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
   tokenAnswerBytesMax: 65_536,
   tokenLeewayMs: 10_000,

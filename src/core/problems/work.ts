@@ -58,6 +58,12 @@ export const WORK = {
     title: 'Functions cannot be run here',
     help: 'Operators: `npx tenon doctor` says what Deno is wanting.',
   },
+  payload_unreadable: {
+    status: 410,
+    title: 'What the run carried cannot be read any more',
+    help: 'Its key or its object was destroyed: that is how the data of a tenant ends.',
+    final: true,
+  },
   run_cut_off: {
     status: 502,
     title: 'The run was cut off',

@@ -11,7 +11,7 @@ import {
   PutUserPolicyCommand,
 } from '@aws-sdk/client-iam'
 import { LIMITS } from '../../core/limits.ts'
-import { checkBucket } from '../../core/object-key.ts'
+import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
@@ -39,10 +39,11 @@ export interface StorageKey {
 /**
  * The policy document for one bucket.
  * @throws Problem `bucket_required` without a bucket, `InvalidBucketName` for a wildcard or anything else that is no
- *   name: an empty or wildcard scope is never written (interface.md, rule 1)
+ *   name, or is the platform's own: an empty or wildcard scope is never written (interface.md, rule 1)
  */
 export function policyFor(bucket: string | null, actions: readonly StorageAction[]): string {
   if (bucket === null || bucket === '') throw new Problem('bucket_required')
+  if (bucket === PAYLOAD_BUCKET) throw new Problem('InvalidBucketName')
   const arn = `arn:aws:s3:::${checkBucket(bucket)}`
   const Action = actions.flatMap((action) => ACTIONS[action])
   const statement = { Effect: 'Allow', Action, Resource: [arn, `${arn}/*`] }

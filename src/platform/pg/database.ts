@@ -16,6 +16,7 @@ type Mask =
   | 'tenon_relay'
   | 'tenon_triggers'
   | 'tenon_issuer'
+  | 'tenon_keyring'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
 export interface Mandate {

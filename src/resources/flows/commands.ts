@@ -55,7 +55,13 @@ export const signalExecution = inWorkspace({
     ),
   }),
   output: Type.Object({ id: Type.String({ description: 'Of the event.' }) }),
-  http: { method: 'POST', path: `${FLOWS}/executions/{id}/signal`, body: '*', status: () => 202 },
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/executions/{id}/signal`,
+    body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+    status: () => 202,
+  },
   run: async (scope, { id, event }) => {
     checkJson('event', event, LIMITS.runInputBytesMax)
     const { workflow_id } = await findOpen(scope, id)
@@ -78,7 +84,12 @@ export const approveExecution = inWorkspace({
     form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
   }),
   output: Execution,
-  http: { method: 'POST', path: `${FLOWS}/executions/{id}/approve`, body: '*' },
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/executions/{id}/approve`,
+    body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+  },
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
@@ -95,7 +106,12 @@ const release = (name: string, summary: string, path: string) => ({
   roles: ADMINS,
   stability: 'preview' as const,
   output: Execution,
-  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${path}`, body: '*' as const },
+  http: {
+    method: 'POST' as const,
+    path: `${FLOWS}/executions/{id}/${path}`,
+    body: '*' as const,
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+  },
 })
 
 export const retryStep = inWorkspace({

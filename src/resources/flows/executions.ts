@@ -98,6 +98,7 @@ export const startExecution = inWorkspace({
     method: 'POST',
     path: `${FLOWS}/definitions/{flow}/executions`,
     body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
     headers: { wait: 'prefer' },
     status: () => 201,
   },

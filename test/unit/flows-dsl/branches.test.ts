@@ -180,7 +180,7 @@ test('branches share the bound on tasks, and the outputs of all are one value', 
   expect(bounded.steps).toHaveLength(50)
   const names = Array.from({ length: 12 }, (_, i) => `{ b${i}: { set: { v: '\${ .v }' } } }`)
   const large = `${HEAD}do: [{ f: { fork: { branches: [${names.join(', ')}] } } }]`
-  const { result } = await trace(large, { input: { v: 'x'.repeat(100_000) } })
+  const { result } = await trace(large, { input: { v: 'x'.repeat(400_000) } })
   expect(result).toMatchObject({
     error: { detail: expect.stringMatching(/larger than/), instance: '/do/0/f' },
   })

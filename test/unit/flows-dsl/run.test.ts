@@ -162,7 +162,7 @@ test('data that grows in a loop ends the flow, not the worker', async () => {
 test('a value put together of many large ones is bounded as a whole', async () => {
   const fields = Array.from({ length: 12 }, (_, i) => `f${i}: '\${ .v }'`).join(', ')
   const { result } = await trace(`${HEAD}do: [{ a: { set: { ${fields} } } }]`, {
-    input: { v: 'x'.repeat(100_000) },
+    input: { v: 'x'.repeat(400_000) },
   })
   expect(result).toMatchObject({
     error: { detail: expect.stringMatching(/larger than/), instance: '/do/0/a' },

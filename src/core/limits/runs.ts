@@ -1,0 +1,25 @@
+/** What bounds a run of a flow, and what it carries. */
+
+export const RUN_LIMITS = {
+  /** Of a call, and of a flow: whoever reads it holds all of it. Temporal has no part in this (payloads.ts). */
+  stepOutputBytesMax: 4_194_304,
+  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
+  stepAnswerCharsMax: 65_536,
+  /** What a run takes over from the one that it repeats. */
+  reuse: { stepsMax: 1_000, bytesMax: 393_216 },
+  /** How deep flows that flows run may go. */
+  subflowDepthMax: 8,
+  scheduleNoteCharsMax: 500,
+  /** What a flow hands to one call, and to all calls under way, which its worker holds. */
+  stepInputBytesMax: 4_194_304,
+  callsUnderWayBytesMax: 33_554_432,
+  /** Of that, what does not go to the object store: it may leave in one message, which Temporal takes up to 4 MB. */
+  callsSentBytesMax: 3_500_000,
+  /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
+  runEventsMax: 48_000,
+  runHistoryBytesMax: 44_040_192,
+  /** An input, an event, a decision; the body that brings one may have a little more around it. */
+  runInputBytesMax: 4_194_304,
+  runBodyBytesMax: 4_456_448,
+  runInputDepthMax: 64,
+} as const

@@ -1,0 +1,66 @@
+/** The platform's own bucket: payloads that are too large for a history, encrypted before they come here. */
+
+import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { LIMITS } from '../../core/limits.ts'
+import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Config } from '../config.ts'
+import { type Objects, rootOf, storeOf } from '../objects/buckets.ts'
+import { statusOf } from '../objects/errors.ts'
+
+export class PayloadStore {
+  readonly #s3: S3Client
+  readonly #objects: Objects
+  #bucket: Promise<void> | undefined
+
+  constructor(config: Config, objects: Objects) {
+    this.#objects = objects
+    this.#s3 = new S3Client({
+      ...storeOf(config),
+      // Whoever can wait asks again.
+      maxAttempts: 1,
+      requestHandler: {
+        connectionTimeout: LIMITS.storeConnectMs,
+        requestTimeout: LIMITS.payloads.storeTimeoutMs,
+      },
+      credentials: rootOf(config),
+    })
+  }
+
+  /** @throws Problem `dependency_unavailable` */
+  async put(name: string, bytes: Buffer): Promise<void> {
+    await this.#ready()
+    const put = new PutObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name, Body: bytes })
+    await this.#s3.send(put).catch((cause: unknown) => {
+      throw away(cause)
+    })
+  }
+
+  /** @throws Problem `payload_unreadable` where it is not there, `dependency_unavailable` */
+  async get(name: string): Promise<Buffer> {
+    try {
+      const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
+      return Buffer.from((await Body?.transformToByteArray()) ?? [])
+    } catch (cause) {
+      if (statusOf(cause) !== 404) throw away(cause)
+      throw new Problem('payload_unreadable', { detail: 'It is not in the object store any more.', cause })
+    }
+  }
+
+  close(): void {
+    this.#s3.destroy()
+  }
+
+  /** Makes the bucket the first time that this process needs it. */
+  #ready(): Promise<void> {
+    this.#bucket ??= this.#objects.makeBucket(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
+      this.#bucket = undefined
+      throw error
+    })
+    return this.#bucket
+  }
+}
+
+function away(cause: unknown): Problem {
+  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
+}

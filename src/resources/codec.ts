@@ -1,0 +1,46 @@
+/** The codec server of the Temporal UI (its protocol: `payloads` in, `payloads` out, at `/decode` and `/encode`). */
+
+import Type from 'typebox'
+import { LIMITS } from '../core/limits.ts'
+import { TENANT_ADMINS } from '../core/policy.ts'
+import { Input, onStructure, Ref } from './kinds.ts'
+import { tenantMeant } from './provisioning.ts'
+
+const Base64 = Type.String({ pattern: '^[A-Za-z0-9+/_-]*={0,2}$' })
+
+const Payloads = Type.Array(
+  Type.Object(
+    {
+      metadata: Type.Optional(Type.Record(Type.String({ maxLength: 200 }), Base64)),
+      data: Type.Optional(Base64),
+    },
+    { description: 'A payload of the Temporal API as JSON: bytes in base64.' },
+  ),
+  { maxItems: LIMITS.payloads.decodedAtOnceMax },
+)
+
+const Output = Type.Object({ payloads: Payloads })
+
+export const decodePayloads = onStructure({
+  name: 'codec.decode',
+  summary: 'Show payloads of Temporal in the clear; an admin, those of the own tenant alone',
+  roles: TENANT_ADMINS,
+  reads: true,
+  input: Input({ payloads: Payloads }),
+  output: Output,
+  http: { method: 'POST', path: '/v1/codec/decode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  run: async (scope, { payloads }) => ({ payloads: await scope.payloads.decode(payloads) }),
+})
+
+export const encodePayloads = onStructure({
+  name: 'codec.encode',
+  summary: 'Encrypt payloads for Temporal with the key of a tenant',
+  roles: TENANT_ADMINS,
+  reads: true,
+  input: Input({ payloads: Payloads, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: Output,
+  http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  run: async (scope, { payloads, tenant_id }) => ({
+    payloads: await scope.payloads.encode(tenantMeant(scope, tenant_id), payloads),
+  }),
+})

@@ -1,0 +1,28 @@
+/** Ways to Temporal: the platform's own, and one without a codec, which sees what the server and its disk see. */
+
+import { Client, Connection } from '@temporalio/client'
+import { inject } from 'vitest'
+import { parseConfig } from '../../src/platform/config.ts'
+import { openLog } from '../../src/platform/log.ts'
+import { openPlatform } from '../../src/platform/platform.ts'
+import type { Temporal } from '../../src/platform/temporal.ts'
+import type { Running } from './start.ts'
+
+/** Begins work as the API does. */
+export function openTemporal(at: Running = inject('tenon')): { temporal: Temporal; close(): Promise<void> } {
+  const { platform, parts } = openPlatform(parseConfig(at.env), openLog('silent', 'test'))
+  return { temporal: parts.temporal, close: () => platform.close() }
+}
+
+/** A client that reads what stands there, letter by letter. */
+export async function withRawClient<T>(
+  work: (client: Client) => Promise<T>,
+  at: Running = inject('tenon'),
+): Promise<T> {
+  const connection = await Connection.connect({ address: at.env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    return await work(new Client({ connection }))
+  } finally {
+    await connection.close()
+  }
+}
