@@ -2,14 +2,13 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/work.ts'
-import { type Sql, sql } from '../../platform/pg/sql.ts'
+import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
-import { FLOWS, findFlow, Ws } from './definitions.ts'
+import { FLOWS, Ws } from './definitions.ts'
 import { startFlow } from './start.ts'
 
 const Step = Type.Object({
@@ -26,23 +25,29 @@ const Step = Type.Object({
 })
 
 /** What a caller knows an execution by. */
-const CorrelationKey = Type.String({
+export const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
   description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
 })
 
+export const STATUSES = [
+  'pending',
+  'running',
+  'waiting',
+  'suspended',
+  'cancelled',
+  'faulted',
+  'completed',
+] as const
+
 export const Execution = Type.Object({
   id: Id('run'),
   workflow_id: Type.String(),
   flow_id: Type.String(),
   version: Type.Integer(),
-  status: Type.Union(
-    ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'].map((s) =>
-      Type.Literal(s),
-    ),
-  ),
+  status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
   input: Type.Unknown(),
   output: Type.Unknown(),
   error: Type.Unknown(),
@@ -60,9 +65,10 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-const COLUMNS = sql`id, workflow_id, flow_id, version,
+/** All but what it was given and what it gave, which may be large. */
+export const OUTLINE = sql`id, workflow_id, flow_id, version,
   case when (held or paused) and ended_at is null then 'suspended' else status end as status,
-  input, output, error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
 export const startExecution = inWorkspace({
@@ -109,7 +115,7 @@ export const getExecution = inWorkspace({
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = []] = await scope.batch(
-    sql`select ${COLUMNS} from executions where id = ${id}`,
+    sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
   )
@@ -117,48 +123,11 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
   return linked(scope, { ...(row as unknown as Execution), steps: steps as unknown as Static<typeof Step>[] })
 }
 
-function linked(scope: WorkspaceScope, execution: Execution): Execution {
+/** With a link to the run in the Temporal UI, where one is known. */
+export function linked<Known extends { readonly workflow_id: string }>(
+  scope: WorkspaceScope,
+  execution: Known,
+): Known & { temporal_url?: string } {
   const url = scope.runs.uiLink(execution.workflow_id)
   return url === undefined ? execution : { ...execution, temporal_url: url }
-}
-
-const listInput = { ...PageInput, ws: Ws }
-
-export const listExecutions = inWorkspace({
-  name: 'execution.list',
-  summary: 'List the executions of a workspace, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input(listInput),
-  output: PageOf(Execution),
-  http: { method: 'GET', path: `${FLOWS}/executions` },
-  run: (scope, input) => list(scope, input, sql`true`),
-})
-
-export const listFlowExecutions = inWorkspace({
-  name: 'flow_execution.list',
-  summary: 'List the executions of a flow, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input({ ...listInput, flow: Ref('flow, or its name') }),
-  output: PageOf(Execution),
-  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },
-  run: async (scope, input) => {
-    const { id } = await findFlow(scope, input.flow)
-    return list(scope, input, sql`flow_id = ${id}`)
-  },
-})
-
-async function list(
-  scope: WorkspaceScope,
-  input: { page_size?: number; page_after?: string },
-  condition: Sql,
-) {
-  const { after, limit } = pageBounds(input)
-  const rows = await scope.rows<Execution>(sql`
-    select ${COLUMNS} from executions where id > ${after} and ${condition} order by id limit ${limit}`)
-  return pageFrom(
-    input,
-    rows.map((row) => linked(scope, row)),
-  )
 }

@@ -83,11 +83,7 @@ export const listFlowVersions = inWorkspace({
     const rows = await scope.rows<FlowVersion>(sql`
       select ${COLUMNS} from flow_versions
       where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.version })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+    return pageFrom(input, rows, ({ version }) => version)
   },
 })
 
