@@ -77,6 +77,8 @@ export const LIMITS = {
   stepOutputBytesMax: 1_048_576,
   /** Of what a call answered, as it is kept with its step, for simulations. */
   stepAnswerCharsMax: 16_384,
+  /** Versions that one alias of a flow means, and the weight of each. */
+  aliases: { versionsMax: 10, weightMax: 1_000_000 },
   /** How deep flows that flows run may go. */
   subflowDepthMax: 8,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */

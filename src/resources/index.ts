@@ -13,6 +13,7 @@ import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { DATA_OPERATIONS } from './data.ts'
+import { deleteFlowAlias, getFlowAlias, listFlowAliases, setFlowAlias } from './flows/aliases.ts'
 import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
 import { listExecutions, listFlowExecutions } from './flows/execution-list.ts'
@@ -108,6 +109,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   publishFlow,
   listFlowVersions,
   getFlowVersion,
+  listFlowAliases,
+  getFlowAlias,
+  setFlowAlias,
+  deleteFlowAlias,
   startExecution,
   getExecution,
   listExecutions,

@@ -168,11 +168,10 @@ export const deleteFlow = inWorkspace({
     const { id } = await findFlow(scope, flow)
     const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
     const stillOpen = new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
-    const [, , , [gone] = []] = await scope
+    const [, , [gone] = []] = await scope
       .batch(
         sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
         sql`delete from executions where flow_id = ${id} and not ${open}`,
-        sql`delete from flow_versions where flow_id = ${id} and not ${open}`,
         sql`delete from flows where id = ${id} and not ${open} returning id`,
       )
       .catch((error: unknown) => {

@@ -3,11 +3,12 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
+import { AliasName } from './aliases.ts'
 import { FLOWS, Ws } from './definitions.ts'
 import { startFlow } from './start.ts'
 
@@ -81,6 +82,7 @@ export const startExecution = inWorkspace({
     flow: Ref('flow, or its name'),
     input: Type.Optional(Type.Unknown()),
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+    alias: Type.Optional(AliasName),
     correlation_key: Type.Optional(CorrelationKey),
     wait: Wait,
   }),
@@ -92,11 +94,13 @@ export const startExecution = inWorkspace({
     headers: { wait: 'prefer' },
     status: () => 201,
   },
-  run: async (scope, { flow, input = {}, version, correlation_key: correlationKey, wait = 0 }) => {
+  run: async (scope, { flow, input = {}, version, alias, correlation_key: correlationKey, wait = 0 }) => {
+    if (version !== undefined && alias !== undefined)
+      throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
     const by = scope.actor.subject
     const trigger = { kind: 'manual' as const }
-    const started = await startFlow(scope, flow, version, { id, input, by, trigger, correlationKey })
+    const started = await startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
     if (wait > 0) await scope.runs.ended(started, wait * 1_000)
     return readExecution(scope, id)
   },

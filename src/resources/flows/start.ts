@@ -1,5 +1,6 @@
 /** The one way in which an execution begins, whatever has asked for it: a row first, then its workflow. */
 
+import { createHash } from 'node:crypto'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -20,6 +21,8 @@ export interface Start {
   /** The subject who has asked for it, or in whose name something has. */
   readonly by: string
   readonly trigger: RunTrigger
+  /** The name of the version, where it is none of these: an alias that its flow has. */
+  readonly alias?: string | undefined
   /** What the caller knows it by: an order, a customer. */
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
@@ -48,16 +51,33 @@ export async function startFlow(
   start: Start,
 ): Promise<string> {
   checkJson('input', start.input, LIMITS.runInputBytesMax)
-  const which = sql`(f.id = ${flow} or f.name = ${flow})
-    and v.version = coalesce(${version ?? null}::integer, f.latest_version)`
-  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version))
+  const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${chosen(version, start)}`
+  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version, start.alias))
   await startRun(scope, admitted)
   return admitted.workflowId
 }
 
+/** The number of the version of the flow `f` that is meant. */
+function chosen(version: number | undefined, { alias, id }: Start): Sql {
+  if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
+  return sql`(select tenon.alias_version(a.versions, ${shareOf(id)}) from flow_aliases a
+    where a.flow_id = f.id and a.name = ${alias})`
+}
+
+/** Where an execution stands among all, by its id: the same request is of the same version at each attempt. */
+function shareOf(id: string): number {
+  return createHash('sha256').update(id).digest().readUIntBE(0, 6)
+}
+
 /** @throws Problem why there was nothing to start */
-async function refused(scope: WorkspaceScope, flow: string, version: number | undefined): Promise<never> {
+async function refused(
+  scope: WorkspaceScope,
+  flow: string,
+  version: number | undefined,
+  alias: string | undefined,
+): Promise<never> {
   await findFlow(scope, flow)
+  if (alias !== undefined) throw notFound('flow alias')
   if (version !== undefined) throw notFound('flow version')
   throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
 }

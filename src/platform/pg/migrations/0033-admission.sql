@@ -13,3 +13,40 @@ create index executions_by_kind on tenon.executions (tenant_id, workspace_id, tr
   where trigger_kind <> 'manual';
 create index executions_by_trigger on tenon.executions (tenant_id, workspace_id, trigger_id, started_at, id)
   where trigger_id is not null;
+
+-- Names of versions. No foreign key to them: a version goes with its flow alone, as its names do.
+create table tenon.flow_aliases (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  flow_id text not null,
+  name text not null,
+  -- [{version, weight}]
+  versions jsonb not null,
+  updated_by text not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, flow_id, name),
+  foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
+);
+alter table tenon.flow_aliases enable row level security;
+alter table tenon.flow_aliases force row level security;
+grant select, insert, update, delete on tenon.flow_aliases to tenon_admin;
+create policy admin on tenon.flow_aliases to tenon_admin
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())
+  with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
+
+-- A version goes with its flow: there is no other way for any role to take one away.
+alter table tenon.flow_versions
+  drop constraint flow_versions_tenant_id_workspace_id_flow_id_fkey,
+  add foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade;
+revoke update, delete on tenon.flow_versions from tenon_admin;
+
+-- The version that an alias means, of several by their weights: the same share of all chooses the same one.
+create function tenon.alias_version(versions jsonb, share bigint) returns integer
+  language sql immutable set search_path = tenon, pg_temp as $$
+  with weighed as (
+    select (v ->> 'version')::integer as version, n,
+      sum((v ->> 'weight')::bigint) over (order by n) as upto, sum((v ->> 'weight')::bigint) over () as total
+    from jsonb_array_elements(versions) with ordinality as e (v, n)
+  )
+  select version from weighed where upto > share % total order by n limit 1 $$;
