@@ -2,6 +2,7 @@
 /** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
 
 import type { Catalogue } from '../checker.ts'
+import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS } from './errors.ts'
 import { EVENTS } from './events.ts'
@@ -107,6 +108,17 @@ const SCHEDULE = {
   dependentRequired: { read: ['on'] },
 }
 
+const CONCURRENCY = mapping(
+  'How many executions of the flow may run at the same time.',
+  {
+    limit: { description: 'So many.', type: 'integer', minimum: 1, maximum: CONCURRENCY_MAX },
+    key: { description: 'Executions whose input yields the same are counted together.' },
+    onLimit: word('What becomes of one more.', ON_LIMIT, true),
+    holdWhileWaiting: { description: 'An execution that waits keeps its place.', const: true, default: true },
+  },
+  ['limit'],
+)
+
 const EVALUATE = mapping('How expressions are told from texts.', {
   language: word('The language of expressions.', ['jq'], true),
   mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose'], true),
@@ -126,6 +138,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
     timeout: ref('timeout'),
     output: ref('output'),
     schedule: SCHEDULE,
+    concurrency: CONCURRENCY,
     evaluate: EVALUATE,
     onFault: word(
       'What becomes of a flow that faults: it fails, or waits for somebody to decide.',
