@@ -11,6 +11,7 @@ import { QUEUES } from '../platform/temporal.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { createActivities } from './index.ts'
+import { mender } from './mender.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -55,6 +56,7 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   platform.functions.warmUp()
   platform.relay.start()
+  platform.watch.start(mender(platform.access))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

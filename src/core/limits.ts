@@ -131,6 +131,11 @@ export const LIMITS = {
   /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,
+  /**
+   * How often whoever mends looks, and how much at a time; when an execution that lasts is asked for again, and one that
+   * should have begun, or keeps others waiting.
+   */
+  mending: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5 },
   /** Longer than a connection with a lock ever has nothing to ask. */
   sessionIdleMs: 20_000,
   /** Of one stream: together 8 MiB at most. */

@@ -2,7 +2,7 @@
 
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef } from '../core/tenant.ts'
-import type { Start, Temporal } from './temporal.ts'
+import type { Standing, Start, Temporal } from './temporal.ts'
 
 /** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
 export class Durable {
@@ -46,6 +46,12 @@ export class Durable {
   cancel(id: string): Promise<void> {
     if (!owns(this.#ref, id)) throw new Problem('not_found')
     return this.#temporal.cancel(this.#ref, id)
+  }
+
+  /** How it stands; see {@link Temporal.standing}. A foreign id is the id of nothing: no call is made. */
+  standing(id: string): Promise<Standing | undefined> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.standing(this.#ref, id)
   }
 
   uiLink(id: string): string | undefined {

@@ -25,6 +25,7 @@ import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
+import { Watch } from './watch.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -45,6 +46,8 @@ export interface Platform {
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** Likewise. */
+  readonly watch: Watch
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
@@ -88,6 +91,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
+  const watch = new Watch(database, log)
   const platform: Platform = {
     config,
     log,
@@ -99,6 +103,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     audit,
     functions,
     relay,
+    watch,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -108,7 +113,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), audit.close()])
+      await Promise.all([meters.flush(), relay.close(), watch.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()

@@ -13,14 +13,22 @@ export type Reason =
   | 'hosted-servers'
   | 'meters'
   | 'relay'
+  | 'mender'
   | 'audit'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 /** Sees the changes that are to be passed on, and nothing else. */
 const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
+/** Sees which executions are open, and nothing of what they carry. */
+const MENDER: Mandate = { ...MANDATE, mask: 'tenon_mender' }
 /** Sees accounts, clients, and what the issuer keeps. */
 const ISSUER: Mandate = { ...MANDATE, mask: 'tenon_issuer' }
-const MANDATES: Partial<Record<Reason, Mandate>> = { relay: RELAY, issuer: ISSUER, 'signing-keys': ISSUER }
+const MANDATES: Partial<Record<Reason, Mandate>> = {
+  relay: RELAY,
+  mender: MENDER,
+  issuer: ISSUER,
+  'signing-keys': ISSUER,
+}
 
 /**
  * Sees the metadata of all tenants, no document of any; the relay, documents that have just changed and nothing else.

@@ -50,6 +50,17 @@ export interface Start {
   readonly timeoutMs?: number
 }
 
+/** Open, or how it has ended: from outside, or by itself. */
+export type Standing = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
+
+const STANDINGS: Readonly<Record<string, Standing>> = {
+  COMPLETED: 'completed',
+  FAILED: 'faulted',
+  TIMED_OUT: 'terminated',
+  TERMINATED: 'terminated',
+  CANCELLED: 'cancelled',
+}
+
 export class Temporal {
   readonly #connection: Connection
   readonly #client: Client
@@ -137,6 +148,13 @@ export class Temporal {
   async cancel(ref: TenantRef, id: string): Promise<void> {
     const handle = this.#handle(ref, id)
     await this.#call(() => unlessGone(handle.cancel()))
+  }
+
+  /** How a workflow stands, by its id; undefined where there is none, or not any more. */
+  async standing(ref: TenantRef, id: string): Promise<Standing | undefined> {
+    const handle = this.#handle(ref, id)
+    const described = await this.#call(() => unlessGone(handle.describe()))
+    return described && (STANDINGS[described.status.name] ?? 'open')
   }
 
   /** A link to the run in the Temporal UI, where one is known. */

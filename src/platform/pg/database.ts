@@ -8,7 +8,14 @@ import { Batch, type Row } from './batch.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 
-type Mask = 'tenon_anon' | 'tenon_service' | 'tenon_admin' | 'tenon_operator' | 'tenon_relay' | 'tenon_issuer'
+type Mask =
+  | 'tenon_anon'
+  | 'tenon_service'
+  | 'tenon_admin'
+  | 'tenon_operator'
+  | 'tenon_relay'
+  | 'tenon_mender'
+  | 'tenon_issuer'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
 export interface Mandate {

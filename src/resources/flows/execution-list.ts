@@ -12,7 +12,7 @@ import { FLOWS, findFlow, Ws } from './definitions.ts'
 import { CorrelationKey, Execution, linked, OUTLINE, STATUSES } from './executions.ts'
 
 /** As it stands in a list: without `input` and `output`, which may be large, and without its steps. */
-const ListedExecution = Type.Omit(Execution, ['input', 'output', 'steps'])
+const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps'])
 type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {

@@ -10,6 +10,7 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
 import { AliasName } from './aliases.ts'
 import { FLOWS, Ws } from './definitions.ts'
+import { Queue, queueOf } from './places.ts'
 import { startFlow } from './start.ts'
 
 const Step = Type.Object({
@@ -61,6 +62,7 @@ export const Execution = Type.Object({
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
   started_at: Time,
   ended_at: OptionalTime,
+  queue: Type.Optional(Queue),
   steps: Type.Optional(Type.Array(Step)),
   temporal_url: Type.Optional(Type.String()),
 })
@@ -118,13 +120,15 @@ export const getExecution = inWorkspace({
 })
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const [[row] = [], steps = []] = await scope.batch(
+  const [[row] = [], steps = [], [queue] = []] = await scope.batch(
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
+    queueOf(id),
   )
   if (row === undefined) throw notFound('execution')
-  return linked(scope, { ...(row as unknown as Execution), steps: steps as unknown as Static<typeof Step>[] })
+  const execution = { ...row, steps, ...(queue !== undefined && { queue }) }
+  return linked(scope, execution as unknown as Execution)
 }
 
 /** With a link to the run in the Temporal UI, where one is known. */

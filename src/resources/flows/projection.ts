@@ -4,6 +4,8 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { beginPending } from './begin.ts'
+import { giveBack } from './places.ts'
 
 /**
  * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended.
@@ -34,7 +36,7 @@ const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toStr
 
 async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const id = update.execution_id
-  const [[row] = []] = await scope.batch(
+  const [[row] = [], , next = []] = await scope.batch(
     sql`update executions set
         status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
           then ${update.status} else status end,
@@ -51,8 +53,15 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set status = excluded.status, error = excluded.error, answer = excluded.answer, ended_at = excluded.ended_at`,
+    ...(update.ended_at === undefined ? [] : [giveBack(id)]),
   )
   if (row === undefined) throw notFound('execution')
+  // Should this process end here, whoever mends finds them: they have their places.
+  if (next.length > 0)
+    await beginPending(
+      scope,
+      next.map((each) => String(each['id'])),
+    )
 }
 
 const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))

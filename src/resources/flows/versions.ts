@@ -44,9 +44,9 @@ export const publishFlow = inWorkspace({
       .batch(
         sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
         sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, created_by)
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, concurrency, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-            ${ir.document.name}, ${ir.document.version}, ${scope.actor.subject})
+            ${ir.document.name}, ${ir.document.version}, ${ir.concurrency ?? null}, ${scope.actor.subject})
           returning ${COLUMNS}`,
       )
       .catch((error: unknown) => {
