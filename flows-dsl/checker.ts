@@ -17,6 +17,8 @@ export interface CatalogueFunction {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]
+  /** Short, and harmless where it is made twice: a run may do it beside itself, without a task of its own. */
+  readonly local?: true
 }
 
 export type Catalogue = Readonly<Record<string, CatalogueFunction>>

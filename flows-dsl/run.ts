@@ -5,16 +5,23 @@ import { FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
-import type { Effect, RunResult } from './machine/state.ts'
+import { pack, type Snapshot, unpack } from './machine/snapshot.ts'
+import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
 
+export type { Snapshot } from './machine/snapshot.ts'
 export type { RunResult } from './machine/state.ts'
+
+/** How a drive has ended: with the run, or before it, to be gone on with elsewhere. */
+export type Driven = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
 
 /** A function of the catalogue, or `http`, with arguments that hold no expressions any more. */
 export interface CallRequest {
   readonly function: string
   readonly arguments: JsonObject
+  /** Short, and harmless where it is made twice. */
+  readonly local?: boolean
   readonly step: StepRef
 }
 
@@ -36,6 +43,10 @@ export interface Effects {
    * or begun within it reject. What is shielded is not cancelled with the run.
    */
   scope(work: () => Promise<void>, options?: { isShielded: boolean }): { cancel(): void }
+  /** Whether the run should go on elsewhere; asked when something has happened. */
+  isFull?(): boolean
+  /** Resolves when nothing that was recorded is lost with this place; asked before the run goes on elsewhere. */
+  settled?(): Promise<void>
   /** Whether that is how an effect of a run that is cancelled rejects: then it undoes what it must, and ends so. */
   isCancellation?(error: unknown): boolean
 }
@@ -46,35 +57,62 @@ export interface Effects {
  * @throws what an effect has thrown that is no FlowError
  */
 export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Promise<RunResult> {
-  return new Drive(ir, input, effects, info).toEnd()
+  return Drive.of(ir, input, effects, info).toEnd() as Promise<RunResult>
 }
 
 /** Carries out commands and tells the machine what came of them, one after the other. */
 export class Drive {
   readonly #effects: Effects
   readonly #machine: Machine
+  readonly #isContinued: boolean
   readonly #open = new Map<number, { cancel(): void }>()
-  #resolve: (result: RunResult) => void = () => {}
+  /** Of those that are open, what cannot be begun again elsewhere: calls, and flows that are waited for. */
+  readonly #bound = new Map<number, Effect['do']>()
+  #resolve: (result: Driven) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   #isCancelled = false
   #isHeld = false
+  /** Nothing is begun any more: it goes on elsewhere when what is bound has ended. */
+  #isMoving = false
+  #isLeaving = false
 
-  constructor(ir: FlowIR, input: Json, effects: Effects, info: RunInfo) {
+  private constructor(ir: FlowIR, state: RunState, effects: Effects, isContinued: boolean) {
     this.#effects = effects
-    this.#machine = new Machine(ir, newState(ir, input, info), effects)
+    this.#isContinued = isContinued
+    this.#machine = new Machine(ir, state, effects)
+    this.#isCancelled = state.undoing !== undefined && 'cancelled' in state.undoing.because
+    this.#isHeld = this.#isHolding()
   }
 
-  toEnd(): Promise<RunResult> {
+  /** A run that has not begun. */
+  static of(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Drive {
+    return new Drive(ir, newState(ir, input, info), effects, false)
+  }
+
+  /** A run that has moved here. */
+  static from(ir: FlowIR, snapshot: Snapshot, effects: Effects): Drive {
+    return new Drive(ir, unpack(snapshot), effects, true)
+  }
+
+  /** Runs to the end, or until the run has to go on elsewhere (`isFull`). */
+  toEnd(): Promise<Driven> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
-      this.#carryOut(this.#machine.begin())
+      // What was heard on the way here may have begun something already.
+      const pending = () => this.#machine.pending().filter(({ id }) => !this.#open.has(id))
+      this.#carryOut(this.#isContinued ? pending() : this.#machine.begin())
     })
+  }
+
+  /** Time for which nothing could go on does not count for what limits other work. */
+  postpone(durationMs: number): void {
+    this.#machine.postpone(durationMs)
   }
 
   /** A CloudEvent has come. */
   event(event: JsonObject): void {
-    this.#turn(() => this.#carryOut(this.#machine.event(event)))
+    this.#turn(() => this.#happened(this.#machine.event(event)))
   }
 
   /** Somebody decides for a step that waits for it, by `pointer#iteration`. @returns why it is refused, if it is */
@@ -113,17 +151,49 @@ export class Drive {
   #carryOut(commands: readonly Command[]): void {
     for (const command of commands) {
       const { id } = command
-      if ('begin' in command) this.#begin(id, command.begin, command.step)
-      else {
+      if ('cancel' in command) {
         this.#open.get(id)?.cancel()
-        this.#open.delete(id)
-      }
+        this.#close(id)
+      } else if (!this.#isMoving) this.#begin(id, command.begin, command.step)
     }
     const { result } = this.#machine
-    const isHeld = Object.keys(this.#machine.held()).length > 0
+    const isHeld = this.#isHolding()
     if (isHeld !== this.#isHeld) this.#effects.held?.(isHeld)
     this.#isHeld = isHeld
     if (result !== undefined) this.#resolve(result)
+    else if (this.#isMoving && this.#bound.size === 0) this.#move()
+  }
+
+  /** What came of something that has happened: it may have been the last thing that happened here. */
+  #happened(commands: readonly Command[]): void {
+    const awaited = [...this.#bound.values()].includes('await')
+    // Another flow may take weeks: nobody stands still until it has ended.
+    if (!this.#isMoving && !awaited && this.#effects.isFull?.() === true) this.#isMoving = true
+    this.#carryOut(commands)
+  }
+
+  /** What is still open here, such as a timer, ends with the place; it is begun again from the state. */
+  #move(): void {
+    if (this.#isLeaving) return
+    this.#isLeaving = true
+    const leave = () => {
+      // What was heard meanwhile is in the state too; from now on nothing is heard here.
+      if (this.#machine.result !== undefined) return
+      this.#resolve({ status: 'moved', snapshot: pack(this.#machine.state) })
+      this.#open.clear()
+    }
+    const settled = this.#effects.settled?.() ?? Promise.resolve()
+    settled.then(leave).catch(this.#reject)
+  }
+
+  #isHolding(): boolean {
+    return Object.keys(this.#machine.held()).length > 0
+  }
+
+  /** @returns whether it was open */
+  #close(id: number): boolean {
+    this.#bound.delete(id)
+    return this.#open.delete(id)
   }
 
   #begin(id: number, effect: Effect, step: StepRef): void {
@@ -138,13 +208,17 @@ export class Drive {
     }
     // Before it begins: what ends at once has to be open.
     this.#open.set(id, { cancel: () => {} })
+    if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
+      this.#bound.set(id, effect.do)
     const scope = this.#effects.scope(work, { isShielded: this.#isCancelled })
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 
   async #do(effect: Effect, step: StepRef): Promise<Json> {
     if (effect.do === 'call') {
-      return this.#effects.call({ function: effect.function, arguments: effect.arguments, step })
+      const { function: name, arguments: given, local } = effect
+      const how = local === undefined ? {} : { local }
+      return this.#effects.call({ function: name, arguments: given, step, ...how })
     }
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())
@@ -153,13 +227,13 @@ export class Drive {
   }
 
   #tell(happening: Happening): void {
-    if (!this.#open.delete(happening.id)) return
-    this.#turn(() => this.#carryOut(this.#machine.happened(happening)))
+    if (!this.#close(happening.id)) return
+    this.#turn(() => this.#happened(this.#machine.happened(happening)))
   }
 
   /** What an effect has thrown that is no error of the flow. */
   #thrown(id: number, error: unknown): void {
-    if (!this.#open.delete(id)) return
+    if (!this.#close(id)) return
     if (this.#effects.isCancellation?.(error) === true) this.cancel()
     else this.#giveUp(error)
   }

@@ -68,7 +68,7 @@ async function start(context: StartContext): Promise<Started> {
     args: [
       ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--ui-port', String(uiPort)],
       ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
-      ...DYNAMIC_CONFIG.flatMap((value) => ['--dynamic-config-value', value]),
+      ...[...DYNAMIC_CONFIG, ...ownConfig(context.env)].flatMap((value) => ['--dynamic-config-value', value]),
       ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
       ...(context.ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
     ],
@@ -91,6 +91,11 @@ async function start(context: StartContext): Promise<Started> {
     },
     env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: `http://127.0.0.1:${uiPort}` },
   }
+}
+
+/** Settings of the server that somebody wants besides: `name=value` with spaces between. */
+function ownConfig({ TEMPORAL_DYNAMIC_CONFIG = '' }: NodeJS.ProcessEnv): string[] {
+  return TEMPORAL_DYNAMIC_CONFIG.split(/\s+/).filter((setting) => setting !== '')
 }
 
 /** `temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)` → `, UI 2.54.1` */

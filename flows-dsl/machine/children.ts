@@ -55,7 +55,10 @@ export class Children {
   }
 
   #effectOf(child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
-    if ('call' in child) return { do: 'call', function: child.call, arguments: child.arguments }
+    if ('call' in child) {
+      const { call, arguments: given, local } = child
+      return { do: 'call', function: call, arguments: given, ...(local !== undefined && { local }) }
+    }
     if ('await' in child) return { do: 'await', what: child.await, details: child.details }
     const { sleepMs, limits = false, summary } = child
     const untilMs = this.#desk.surroundings.nowMs() + sleepMs

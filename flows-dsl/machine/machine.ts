@@ -145,6 +145,14 @@ export class Machine {
     })
   }
 
+  /** Time for which nothing may go on does not count for what limits other work. @param durationMs of that time */
+  postpone(durationMs: number): void {
+    for (const frame of Object.values(this.state.frames)) {
+      if (frame.is === 'effect' && frame.effect.do === 'sleep' && frame.effect.limits)
+        frame.effect.untilMs += durationMs
+    }
+  }
+
   /** The effects that are open: what a run that goes on elsewhere has to begin again. */
   pending(): Command[] {
     const open = Object.values(this.state.frames).filter((frame) => frame.is === 'effect')

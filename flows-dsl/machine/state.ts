@@ -63,8 +63,14 @@ export type Frame = ListFrame | TaskFrame | EffectFrame
 
 /** What the outside is asked to do. */
 export type Effect =
-  | { readonly do: 'call'; readonly function: string; readonly arguments: JsonObject }
-  | { readonly do: 'sleep'; readonly untilMs: number; readonly limits: boolean; readonly summary?: string }
+  | {
+      readonly do: 'call'
+      readonly function: string
+      readonly arguments: JsonObject
+      /** Short, and harmless where it is made twice. */
+      readonly local?: boolean
+    }
+  | { readonly do: 'sleep'; untilMs: number; readonly limits: boolean; readonly summary?: string }
   | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }
 
 /** A task that has begun several at once, and one of those; both are ids of frames. */

@@ -8,6 +8,7 @@ import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
 import { type Authentication, compileAuthentication } from '../use/authentication.ts'
+import { compileLocal } from './local.ts'
 import type { Running } from './task.ts'
 
 /** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
@@ -15,6 +16,7 @@ export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
   readonly authentication?: Authentication
+  readonly local?: true
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -38,7 +40,18 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
   const template = checker.fields(rest, SCOPES.task)
   const authentication = compileOwn(args, checker)
   if (endpoint === undefined || template === undefined) return undefined
-  return { endpoint, arguments: template, ...(authentication !== undefined && { authentication }) }
+  const local = compileLocal(task, { may: isReading(method), does: false }, checker)
+  return {
+    endpoint,
+    arguments: template,
+    ...(authentication !== undefined && { authentication }),
+    ...(local && { local: true }),
+  }
+}
+
+/** Known to change nothing (RFC 9110 §9.2.1). */
+function isReading(method: Located | undefined): boolean {
+  return method?.kind === 'scalar' && /^(get|head)$/i.test(String(method.value))
 }
 
 /** The authentication of the endpoint. */

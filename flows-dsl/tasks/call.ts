@@ -7,11 +7,13 @@ import { entryOf, type LocatedMap, type Place } from '../located.ts'
 import { cataloguedName } from '../use/catalogs.ts'
 import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
 import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
+import { compileLocal } from './local.ts'
 import type { TaskType } from './task.ts'
 
 interface FunctionBody {
   readonly function: string
   readonly arguments: Template
+  readonly local?: true
 }
 
 /** Kinds of call that OWS has and this release has not. */
@@ -38,14 +40,20 @@ export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
   },
   start(body, running) {
     if ('endpoint' in body) {
-      return { own: null, begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running) }] }
+      const how = body.local === undefined ? {} : { local: body.local }
+      return {
+        own: null,
+        begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running), ...how }],
+      }
     }
     if ('document' in body) {
       return { own: null, begin: [{ key: 'call', call: 'openapi', arguments: openApiCallOf(body, running) }] }
     }
     const args = running.evaluate(body.arguments, running.input)
     const given = isObject(args) ? args : {}
-    return { own: null, begin: [{ key: 'call', call: body.function, arguments: given }] }
+    const { local } = body
+    const how = local === undefined ? {} : { local }
+    return { own: null, begin: [{ key: 'call', call: body.function, arguments: given, ...how }] }
   },
   next(_body, _own, { output }) {
     return { done: output }
@@ -71,7 +79,7 @@ function noFunction(task: LocatedMap, name: string, at: Place, checker: Checker)
 function compileFunction(
   task: LocatedMap,
   name: string,
-  { required, optional }: CatalogueFunction,
+  { required, optional, local }: CatalogueFunction,
   checker: Checker,
 ): FunctionBody | undefined {
   const given = entryOf(task, 'with')
@@ -86,5 +94,6 @@ function compileFunction(
     checker.unknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
   }
   const template = args === undefined ? ({ literal: {} } as const) : checker.fields(args, SCOPES.task)
-  return template && { function: name, arguments: template }
+  const isLocal = compileLocal(task, { may: local === true, does: local === true }, checker)
+  return template && { function: name, arguments: template, ...(isLocal && { local: true }) }
 }

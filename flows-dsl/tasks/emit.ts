@@ -5,10 +5,12 @@ import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type Place } from '../located.ts'
+import { compileLocal } from './local.ts'
 import type { Running, TaskType } from './task.ts'
 
 interface EmitBody {
   readonly event: Template
+  readonly local?: true
 }
 
 /** The function of the platform that does it. */
@@ -25,12 +27,17 @@ export const emit: TaskType<EmitBody> = {
     const map = checker.map(entry.value, '`emit`')
     const event = map && inner(map, '`emit`', 'event', checker)
     const given = event && inner(event, '`event`', 'with', checker)
-    return given && compileEvent(given, checker)
+    const compiled = given && compileEvent(given, checker)
+    if (compiled === undefined) return undefined
+    const isLocal = checker.catalogue[PUBLISH]?.local === true
+    const local = compileLocal(task, { may: isLocal, does: isLocal }, checker)
+    return { ...compiled, ...(local && { local: true }) }
   },
   start(body, running) {
     const event = eventOf(running.evaluate(body.event, running.input), running)
     const args = { topic: event['type'] ?? null, data: event['data'] ?? null }
-    return { own: event, begin: [{ key: 'publish', call: PUBLISH, arguments: args }] }
+    const how = body.local === undefined ? {} : { local: body.local }
+    return { own: event, begin: [{ key: 'publish', call: PUBLISH, arguments: args, ...how }] }
   },
   next(_body, event) {
     return { done: event }

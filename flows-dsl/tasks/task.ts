@@ -76,7 +76,7 @@ export type Child = { readonly key: string } & (
       readonly apart?: boolean
     }
   | { readonly task: readonly [list: string, index: number]; readonly input: Json; readonly apart?: boolean }
-  | { readonly call: string; readonly arguments: JsonObject }
+  | { readonly call: string; readonly arguments: JsonObject; readonly local?: boolean }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
 )

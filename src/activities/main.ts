@@ -31,6 +31,7 @@ async function main(): Promise<void> {
     shutdownForceTime: '8s',
     // A dead worker's runs are taken over after this; the default is 10 s.
     stickyQueueScheduleToStartTimeout: '3s',
+    ...(config.TENON_CACHED_RUNS !== undefined && { maxCachedWorkflows: config.TENON_CACHED_RUNS }),
   }
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }

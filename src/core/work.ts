@@ -113,6 +113,31 @@ export interface FlowRunInput {
   readonly correlation_key?: string
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
+  /** Where the run has been before, under the same id; nothing where it begins. */
+  readonly continued?: RunContinued
+}
+
+/** What a run carries into a history of its own (continue-as-new). */
+export interface RunContinued {
+  /** Of the interpreter. */
+  readonly snapshot: readonly Json[]
+  readonly hold: HoldState
+  readonly record: RecordState
+}
+
+/** What a run has heard of its workspace, and for how long it has stood still. */
+export interface HoldState {
+  readonly seq: number
+  readonly since_ms?: number
+  readonly ended_ms: number
+}
+
+/** How far the record of a run has come. */
+export interface RecordState {
+  /** Of the next step. */
+  readonly seq: number
+  /** Steps that have begun and not ended. */
+  readonly open: readonly StepUpdate[]
 }
 
 /** A run that another run begins. */

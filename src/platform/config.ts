@@ -71,6 +71,13 @@ const ConfigSchema = Type.Object({
   TENON_DENO_BIN: Type.Optional(
     Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
   ),
+  TENON_CACHED_RUNS: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description:
+        'Runs whose state each worker keeps between their steps; others are read from their history. By its memory where absent.',
+    }),
+  ),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',

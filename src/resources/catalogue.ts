@@ -28,6 +28,15 @@ const CALLABLE: readonly AnyOperation[] = [
   invokeFunction,
 ]
 
+/** Short, and harmless where they are made twice: they read, or make what a seeded id names (decision 4). */
+const LOCAL: readonly AnyOperation[] = [
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  publishEvent,
+]
+
 export function callable(name: string): AnyOperation | undefined {
   return CALLABLE.find((operation) => operation.name === name)
 }
@@ -36,13 +45,16 @@ export interface CatalogueFunction {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]
+  readonly local?: true
 }
 
 /** What the compiler is told of each: its arguments, so that a wrong one is a fault of the definition. */
 export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
-  CALLABLE.map(({ name, summary, input }) => {
+  CALLABLE.map((operation) => {
+    const { name, summary, input } = operation
     const required: readonly string[] = input.required ?? []
     const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
-    return [name, { description: summary, required, optional }]
+    const local = LOCAL.includes(operation) ? { local: true as const } : {}
+    return [name, { description: summary, required, optional, ...local }]
   }),
 )

@@ -1,13 +1,15 @@
 /** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
 
 import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
-import { isCancellation, proxyActivities } from '@temporalio/workflow'
+import { isCancellation, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Begun } from '../core/work.ts'
 import type { Hold } from './hold.ts'
+import type { Moments } from './moments.ts'
 import { documented, requested } from './openapi.ts'
 
 /** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
@@ -35,10 +37,20 @@ export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
   return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
 }
 
+/**
+ * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
+ * worker is lost, so that it takes the ids of the first time.
+ */
+export function localCall(request: CallRequest, hold: Hold, moments: Moments): Promise<Json> {
+  const at_ms = moments.next()
+  const begun = { activity_id: `local-${at_ms}`, at_ms }
+  return call(request, hold, begun)
+}
+
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-export async function call(request: CallRequest, hold: Hold): Promise<Json> {
+export async function call(request: CallRequest, hold: Hold, begun?: Begun): Promise<Json> {
   const { function: name, arguments: given, step } = request
-  let sent: FunctionCall = { function: name, arguments: given }
+  let sent: FunctionCall = { function: name, arguments: given, ...(begun !== undefined && { begun }) }
   for (;;) {
     try {
       return await send(request, sent)
@@ -53,10 +65,19 @@ export async function call(request: CallRequest, hold: Hold): Promise<Json> {
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
 function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: request.step.summary, retry: RETRY }
+  if (request.local === true) return localCalls(request, options)(sent)
   if (!isSlow(request)) return fast(request.function, options)(sent)
   if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
   return functionCalls(options).callFunction(sent)
+}
+
+function localCalls({ function: name }: CallRequest, options: ActivityOptions) {
+  const isHttp = name === 'http'
+  const retry = { ...RETRY, maximumAttempts: isHttp ? 3 : RETRY.maximumAttempts }
+  const limits = { startToCloseTimeout: isHttp ? '45s' : '20s', retry } as const
+  const activities = proxyLocalActivities<Activities>({ ...limits, summary: options.summary ?? name })
+  return isHttp ? activities.callHttp : activities.callFunction
 }
 
 function fast(name: string, options: ActivityOptions) {

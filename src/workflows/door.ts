@@ -17,6 +17,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
   outbound: [
     {
       scheduleActivity: (input, next) => next({ ...input, headers: withRef(input.headers) }),
+      continueAsNew: (input, next) => next({ ...input, headers: withRef(input.headers) }),
       startChildWorkflowExecution: (input, next) => next({ ...input, headers: withRef(input.headers) }),
       scheduleLocalActivity: (input, next) => next({ ...input, headers: withRef(input.headers) }),
     },

@@ -3,6 +3,7 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import {
   CancellationScope,
+  continueAsNew,
   isCancellation,
   proxyLocalActivities,
   setCurrentDetails,
@@ -17,16 +18,18 @@ import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/work.ts'
-import { callOf, isSlow } from './calls.ts'
+import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
+import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { runSubflow } from './subflow.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
-  const recorder = new Recorder(input.execution_id, recordRun)
-  const hold = new Hold()
+  const { continued } = input
+  const recorder = new Recorder(input.execution_id, recordRun, continued?.record)
+  const hold = new Hold(continued?.hold)
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
@@ -37,9 +40,19 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       flow: input.flow,
       ...(started_by !== undefined && { started_by }),
     }
-    const drive = new Drive(input.ir as FlowIR, input.input, effects(input, recorder, hold), info)
+    const world = effects(input, recorder, hold)
+    const ir = input.ir as FlowIR
+    const drive = continued
+      ? Drive.from(ir, continued.snapshot, world)
+      : Drive.of(ir, input.input, world, info)
+    hold.onLifted = (durationMs) => drive.postpone(durationMs)
     listenTo(drive)
     const result = await drive.toEnd()
+    if (result.status === 'moved') {
+      const { snapshot } = result
+      const state = { snapshot, hold: hold.state, record: recorder.state }
+      return await continueAsNew<typeof flowRun>({ ...input, continued: state })
+    }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await ended(recorder, tooLarge())
     }
@@ -85,6 +98,7 @@ function tooLarge(): ErrorObject {
 
 function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
   let underWay = 0
+  const moments = new Moments()
   return {
     nowMs,
     record: (event) => recorder.record(event),
@@ -106,6 +120,7 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
+        if (request.local === true) return await localCall(request, hold, moments)
         if (!isSlow(request)) return await callOf(request, hold)
         const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
         return output
@@ -120,6 +135,8 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
       if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
       return CancellationScope.current().cancelRequested
     },
+    isFull: () => workflowInfo().continueAsNewSuggested,
+    settled: () => shown(recorder, hold.isOn ? 'suspended' : 'running'),
     held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {

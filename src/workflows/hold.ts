@@ -2,7 +2,7 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
-import type { Begun, Held, RunStanding } from '../core/work.ts'
+import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
 const standing = defineSignal<[RunStanding]>('standing')
@@ -21,9 +21,20 @@ export class Hold {
   #sinceMs: number | undefined
   #endedMs = 0
 
-  /** Listens from now on: made before the run waits for anything. */
-  constructor() {
+  /** Hears for how long nothing could go on. */
+  onLifted: (durationMs: number) => void = () => {}
+
+  /** Listens from now on: made before the run waits for anything. @param before where the run has been elsewhere */
+  constructor(before?: HoldState) {
+    this.#seq = before?.seq ?? -1
+    this.#sinceMs = before?.since_ms
+    this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
+  }
+
+  get state(): HoldState {
+    const since = this.#sinceMs
+    return { seq: this.#seq, ended_ms: this.#endedMs, ...(since !== undefined && { since_ms: since }) }
   }
 
   get isOn(): boolean {
@@ -74,8 +85,10 @@ export class Hold {
     this.#seq = seq
     if (suspended === this.isOn) return
     const now = nowMs()
-    this.#endedMs += this.#sinceMs === undefined ? 0 : now - this.#sinceMs
+    const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
+    this.#endedMs += durationMs
     this.#sinceMs = suspended ? now : undefined
+    if (!suspended) this.onLifted(durationMs)
   }
 
   /** For how long the run has been held so far. */

@@ -3,7 +3,7 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { RunUpdate, StepUpdate } from '../core/work.ts'
+import type { RecordState, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
   started: 'running',
@@ -23,14 +23,22 @@ export class Recorder {
   #seq = 0
   #last: Promise<void> = Promise.resolve()
 
-  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>) {
+  /** @param before where the run has been elsewhere */
+  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>, before?: RecordState) {
     this.#executionId = executionId
     this.#write = write
+    this.#seq = before?.seq ?? 0
+    for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
+  }
+
+  /** All that is known here and not yet written is lost with it: to be asked after a `flush`. */
+  get state(): RecordState {
+    return { seq: this.#seq, open: [...this.#open.values()] }
   }
 
   record(event: StepEvent): void {
     const { pointer, name, kind, iteration, summary } = event.step
-    const key = `${pointer}#${iteration}`
+    const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
     const { error: _before, ...begun } = this.#open.get(key) ?? {
       seq: this.#seq++,
@@ -75,6 +83,10 @@ export class Recorder {
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
     return this.flush(status, { ...result, ended_at })
   }
+}
+
+function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): string {
+  return `${pointer}#${iteration}`
 }
 
 function isKept(answer: Json | undefined): answer is Json {

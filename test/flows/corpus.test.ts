@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
-import { type Case, compiled, isSimulated, type SimulatedCase, trace } from './scenario.ts'
+import { type Case, compiled, isSimulated, movedTrace, type SimulatedCase, trace } from './scenario.ts'
 
 const CORPUS = new URL('corpus/', import.meta.url)
 
@@ -57,6 +57,18 @@ for (const file of flows) {
   for (const [name, one] of Object.entries(cases)) {
     const source = read(CORPUS, file)
     test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
+    if (isSimulated(one)) continue
+    test(`${file}: ${name}, gone on with elsewhere after everything that happens`, async () => {
+      const { result, steps, calls } = await trace(source, one)
+      const moved = await movedTrace(source, one)
+      expect(moved.result).toEqual(result)
+      // Steps that go on at the same time stand still for each other before a move, so only their order may differ.
+      expect([...moved.steps].sort()).toEqual([...steps].sort())
+      expect(moved.calls.map((call) => JSON.stringify(call)).sort()).toEqual(
+        calls.map((call) => JSON.stringify(call)).sort(),
+      )
+      if (calls.length > 1) expect(moved.moves).toBeGreaterThan(0)
+    })
   }
 }
 

@@ -7,7 +7,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Catalogue, compile } from '../../flows-dsl/compile.ts'
 import { type ErrorKind, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json, JsonObject } from '../../flows-dsl/ir.ts'
-import { type CallRequest, type Effects, type RunResult, runFlow } from '../../flows-dsl/run.ts'
+import { type CallRequest, Drive, type Effects, type RunResult, runFlow } from '../../flows-dsl/run.ts'
 import type { Simulated, Simulation } from '../../flows-dsl/simulator/simulation.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 
@@ -196,6 +196,31 @@ export async function trace(
   const entered = events.filter(({ phase }) => phase === 'started' || phase === 'skipped')
   const steps = entered.map(({ phase, step }) => (phase === 'skipped' ? `-${step.name}` : step.name))
   return { result, steps, calls, waits, events, cancelled, sleeps }
+}
+
+/** Runs it so that it goes on elsewhere, from the text of its snapshot, whenever anything has happened. */
+export async function movedTrace(
+  source: string,
+  given: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
+): Promise<Pick<Trace, 'result' | 'steps' | 'calls'> & { readonly moves: number }> {
+  const ir: FlowIR = JSON.parse(JSON.stringify(compiled(source)))
+  const world = new World(given)
+  const full = Object.assign(world, { isFull: () => true })
+  const info = { ...INFO, ...(given.stepsMax !== undefined && { stepsMax: given.stepsMax }) }
+  let moves = 0
+  const run = async (): Promise<RunResult> => {
+    let drive = Drive.of(ir, given.input, full, info)
+    for (;;) {
+      const driven = await drive.toEnd()
+      if (driven.status !== 'moved') return driven
+      moves += 1
+      drive = Drive.from(ir, JSON.parse(JSON.stringify(driven.snapshot)), full)
+    }
+  }
+  const result = await world.until(run())
+  const entered = world.events.filter(({ phase }) => phase === 'started' || phase === 'skipped')
+  const steps = entered.map(({ phase, step }) => (phase === 'skipped' ? `-${step.name}` : step.name))
+  return { result, steps, calls: world.calls, moves }
 }
 
 interface Special {

@@ -45,7 +45,14 @@ const UNLIMITED = {
  */
 export async function startPlatform(
   dir: string,
-  options: { lasting?: boolean; masterKey?: string; checkReplies?: boolean } = {},
+  options: {
+    lasting?: boolean
+    masterKey?: string
+    checkReplies?: boolean
+    /** Settings of the servers, and of the platform. */
+    servers?: Readonly<Record<string, string>>
+    env?: Readonly<Record<string, string>>
+  } = {},
 ): Promise<Started> {
   // As root, PostgreSQL is another user, who has to pass through.
   await chmod(dir, 0o711)
@@ -53,7 +60,7 @@ export async function startPlatform(
     dir,
     ephemeral: !options.lasting,
     anyPorts: true,
-    env: process.env,
+    env: { ...process.env, ...options.servers },
     onProgress: () => {},
   })
   try {
@@ -71,6 +78,7 @@ export async function startPlatform(
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
+        ...options.env,
       },
     })
     const { url, clientId, clientSecret } = launched

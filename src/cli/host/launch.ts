@@ -75,6 +75,7 @@ function ownSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
+      'TENON_CACHED_RUNS',
       'TENON_EGRESS_ALLOW',
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',
