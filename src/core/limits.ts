@@ -131,6 +131,8 @@ export const LIMITS = {
   /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,
+  /** How often a request that waits for the end of an execution asks whether it has its place. */
+  placePollMs: 100,
   /**
    * How often whoever mends looks, and how much at a time; when an execution that lasts is asked for again, and one that
    * should have begun, or keeps others waiting.

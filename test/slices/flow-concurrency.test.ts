@@ -3,6 +3,7 @@
 
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { randomIds, typeId } from '../../src/core/ids.ts'
 import { resumeWorkspace, runOf, shown, suspendWorkspace } from '../support/suspension.ts'
 import {
   aRoom,
@@ -129,6 +130,13 @@ describe('a limit', () => {
     expect(row?.most).toBeGreaterThan(1)
   }, 120_000)
 
+  test('is waited for by who waits for the end', async () => {
+    const flow = await published('{ limit: 1 }', '  - rest: { wait: PT1S }')
+    const waits = { prefer: 'wait=20' }
+    const replies = await Promise.all([start(flow, {}, waits), start(flow, {}, waits)])
+    expect(replies.map(({ body }) => body.status)).toEqual(['completed', 'completed'])
+  })
+
   test('refuses one more where the flow says so, and leaves no trace of it', async () => {
     const flow = await published('{ limit: 1, onLimit: refuse }')
     const [first = ''] = await started(flow, 1)
@@ -244,18 +252,45 @@ describe('what a crash leaves', () => {
     await shown(room, d, 'waiting', 30_000)
   }, 90_000)
 
-  test('an execution that has a row and no workflow is started; one that others run waits for these', async () => {
-    const flow = await published('', '  - a: { set: { n: "${ .n }" } }')
-    const done = idOf(await start(flow, { n: 1 }, { prefer: 'wait=20' }))
-    const copies = (id: string, kind: string, by: string) =>
-      asSuperuser(
-        `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
-          started_by, trigger_kind, trigger_id, due_at) select tenant_id, workspace_id, $2,
-          split_part(workflow_id, $2, 1) || ':' || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5, now()
-        from tenon.executions where id = $1`,
-        [done, id, '', kind, by],
-      )
-    expect(copies).toBeDefined()
+  /** The row of an execution like another one, which was written and never started. */
+  async function neverStarted(
+    like: string,
+    more: { kind?: string; by?: string | undefined } = {},
+  ): Promise<string> {
+    const uuid = randomIds.uuid()
+    const id = typeId('run', uuid)
+    await asSuperuser(
+      `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
+        started_by, trigger_kind, trigger_id, due_at)
+      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5, now()
+      from tenon.executions where workflow_id like $1 || '%' limit 1`,
+      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null],
+    )
+    return id
+  }
+
+  test('an execution that has a row and no workflow is started; one of another run ends with that', async () => {
+    const flow = await published('', "  - a: { set: { n: '${ .n }' } }")
+    const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
+    const id = await neverStarted(done.workflow_id)
+    expect(await shown(room, id, 'completed', 30_000)).toMatchObject({ output: { n: 7 } })
+    const waiting = (await start(await published(''))).body
+    const held = await neverStarted(done.workflow_id, { kind: 'flow', by: waiting.id })
+    const orphan = await neverStarted(done.workflow_id, { kind: 'flow', by: done.id })
+    expect((await shown(room, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
+    expect((await runOf(room, held)).status).toBe('pending')
+  }, 90_000)
+
+  test('what runs as it should is left alone', async () => {
+    const [id = ''] = await started(await published(''), 1)
+    await shown(room, id, 'waiting')
+    await asSuperuser("update tenon.executions set due_at = now() - interval '1 day' where id = $1", [id])
+    await eventually(async () => {
+      const [row] = await asSuperuser('select from tenon.executions where id = $1 and due_at > now()', [id])
+      return row
+    })
+    await go(id)
+    await shown(room, id, 'completed')
   })
 })
 

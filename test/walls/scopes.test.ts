@@ -36,6 +36,7 @@ test('an admin scope goes inside a workspace to judge its documents, and to coun
 test('the doors alone ask for scopes', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/index.ts',
+    'activities/mender.ts',
     'api/door.ts',
     'mcp/hosted.ts',
     'mcp/server.ts',
@@ -61,6 +62,7 @@ test('the system acts for few reasons', async () => {
     'platform/identity/signing-keys.ts',
     'platform/meters.ts',
     'platform/tenant-states.ts',
+    'platform/watch.ts',
   ])
 })
 

@@ -1,5 +1,6 @@
 /** Executions: each one durable workflow; what is read of it comes from our own projection. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -103,8 +104,7 @@ export const startExecution = inWorkspace({
     const by = scope.actor.subject
     const trigger = { kind: 'manual' as const }
     const started = await startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
-    if (wait > 0) await scope.runs.ended(started, wait * 1_000)
-    return readExecution(scope, id)
+    return wait > 0 ? untilEnded(scope, id, started, wait * 1_000) : readExecution(scope, id)
   },
 })
 
@@ -118,6 +118,22 @@ export const getExecution = inWorkspace({
   http: { method: 'GET', path: `${FLOWS}/executions/{id}` },
   run: (scope, { id }) => readExecution(scope, id),
 })
+
+/** Waits for the end of an execution; Temporal knows nothing of one that waits for its place, so its row is asked. */
+async function untilEnded(
+  scope: WorkspaceScope,
+  id: string,
+  workflowId: string,
+  waitMs: number,
+): Promise<Execution> {
+  const until = Date.now() + waitMs
+  for (;;) {
+    await scope.runs.ended(workflowId, Math.max(1, until - Date.now()))
+    const execution = await readExecution(scope, id)
+    if (execution.ended_at !== null || Date.now() >= until) return execution
+    await pause(LIMITS.placePollMs)
+  }
+}
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = [], [queue] = []] = await scope.batch(
