@@ -4,6 +4,7 @@ import { auth } from './auth.ts'
 import { changes } from './changes.ts'
 import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
+import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
@@ -18,6 +19,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   ndjson,
   expressions,
   'flows-dsl': flowsDsl,
+  flows,
 }
 
 const name = process.argv[2] ?? ''

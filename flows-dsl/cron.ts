@@ -20,6 +20,7 @@ const FIELDS: readonly Field[] = [
   { name: 'month', from: 1, to: 12, words: MONTHS },
   { name: 'day of the week', from: 0, to: 7, words: DAYS },
 ]
+export const CRON_CHARS_MAX = 200
 const LENGTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const PART = /^(?:(\*)|([A-Z0-9]+)(?:-([A-Z0-9]+))?)(?:\/(\d{1,4}))?$/i
 
@@ -28,6 +29,9 @@ export function checkCron(given: Located, checker: Checker): string | undefined 
   const text = checker.text(given, '`cron`')
   if (text === undefined) return undefined
   const scalar = given as LocatedScalar
+  if (text.length > CRON_CHARS_MAX) {
+    return checker.fault('cron_invalid', given, `A cron expression has at most ${CRON_CHARS_MAX} characters.`)
+  }
   const words = [...text.matchAll(/\S+/g)]
   if (words.length !== FIELDS.length) {
     const hint = 'Minute, hour, day of the month, month, day of the week: 0 9 * * MON-FRI.'

@@ -80,6 +80,24 @@ export interface Schedule {
   readonly on?: EventStrategy
   /** What the run gets of each event. */
   readonly read?: 'data' | 'envelope' | 'raw'
+  /** Of `cron`: an IANA name; UTC without one. */
+  readonly timezone?: string
+  /** Of `cron` and `every`: what becomes of a start whose time comes while an earlier run goes on; `skip` without it. */
+  readonly overlap?: 'skip' | 'buffer_one' | 'buffer_all' | 'cancel_other' | 'allow_all'
+  /** A start that is late by more than this, since the platform was away, is left out. */
+  readonly catchUpMs?: number
+  /** Each start is late by a random time, at most this. */
+  readonly jitterMs?: number
+  /** What others call, each with its own address and secret. */
+  readonly webhooks?: readonly Webhook[]
+}
+
+/** A way for others to start a run. */
+export interface Webhook {
+  /** Unique in the flow. */
+  readonly name: string
+  /** Headers that the run is shown besides `content-type` and `user-agent`, in small letters. */
+  readonly headers?: readonly string[]
 }
 
 /** How many executions of a flow may run at the same time; with a key, of those whose input yields the same one. */

@@ -1,52 +1,34 @@
 /** Knows when a flow runs by itself (OWS 1.0 "Schedule"). */
 
 import type { Checker } from './checker.ts'
-import { checkCron } from './cron.ts'
-import { durationIn } from './duration.ts'
+import { CLOCK_OPTIONS, CLOCK_TRIGGERS, compileClock } from './clock.ts'
 import type { EventStrategy, Schedule } from './ir.ts'
-import { entryOf, type Located, type LocatedMap } from './located.ts'
+import { entryOf, type LocatedMap } from './located.ts'
 import { compileStrategy } from './tasks/event-filters.ts'
+import { compileWebhooks } from './webhook.ts'
 
-const TRIGGERS = ['every', 'cron', 'after', 'on']
+const TRIGGERS = [...CLOCK_TRIGGERS, 'on', 'webhook']
 const READS = ['data', 'envelope', 'raw'] as const
 
 export function compileSchedule(flow: LocatedMap, checker: Checker): Schedule | undefined {
   const given = entryOf(flow, 'schedule')?.value
   const map = given && checker.map(given, '`schedule`')
   if (map === undefined) return undefined
-  checker.keys(map, '`schedule`', [...TRIGGERS, 'read'])
+  checker.keys(map, '`schedule`', [...TRIGGERS, 'read', ...CLOCK_OPTIONS])
   if (!map.entries.some(({ key }) => TRIGGERS.includes(key))) {
     const hint = `Write one of: ${TRIGGERS.join(', ')}.`
     return checker.fault('missing_key', map, '`schedule` must say when.', hint)
   }
-  const everyMs = duration(map, 'every', 1, checker)
-  const cron = compileCron(map, checker)
-  const afterMs = duration(map, 'after', 0, checker)
+  const clock = compileClock(map, checker)
   const on = compileOn(map, checker)
   const read = compileRead(map, checker)
+  const webhooks = compileWebhooks(map, checker)
   return {
-    ...(everyMs !== undefined && { everyMs }),
-    ...(cron !== undefined && { cron }),
-    ...(afterMs !== undefined && { afterMs }),
+    ...clock,
     ...(on !== undefined && { on }),
     ...(read !== undefined && { read }),
+    ...(webhooks !== undefined && { webhooks }),
   }
-}
-
-function duration(map: LocatedMap, key: string, minMs: 0 | 1, checker: Checker): number | undefined {
-  const value = entryOf(map, key)?.value
-  return value && durationIn(value, `\`${key}\``, minMs, checker)
-}
-
-/** One expression, or a list of them. */
-function compileCron(map: LocatedMap, checker: Checker): readonly string[] | undefined {
-  const given = entryOf(map, 'cron')?.value
-  if (given === undefined) return undefined
-  if (given.kind === 'list' && given.items.length === 0) {
-    return checker.fault('wrong_type', given, '`cron` must be an expression, or a list of them.')
-  }
-  const items: readonly Located[] = given.kind === 'list' ? given.items : [given]
-  return items.map((item) => checkCron(item, checker)).filter((text) => text !== undefined)
 }
 
 /** Events are looked at before there is a run, so that the filters see nothing but the event. */

@@ -2,7 +2,11 @@
 /** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
 
 import type { Catalogue } from '../checker.ts'
+import { CLOCK_BELONGS, CRONS_MAX, OVERLAPS } from '../clock.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
+import { CRON_CHARS_MAX } from '../cron.ts'
+import { objectOf } from '../json.ts'
+import { SECRET_HEADER, WEBHOOK_HEADER, WEBHOOK_HEADERS_MAX, WEBHOOK_NAME, WEBHOOKS_MAX } from '../webhook.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS } from './errors.ts'
 import { EVENTS } from './events.ts'
@@ -94,18 +98,45 @@ const USE = mapping('What is declared once and named in many places.', {
 
 const CRON = text('Minute, hour, day of the month, month, day of the week.', {
   examples: ['0 9 * * MON-FRI'],
+  maxLength: CRON_CHARS_MAX,
+})
+
+const HEADER = text('A name in small letters.', { pattern: WEBHOOK_HEADER, not: { pattern: SECRET_HEADER } })
+
+const WEBHOOK = mapping('A way for others to start a run, with an address and a secret of its own.', {
+  name: text('Which one it is, where there are several.', { pattern: WEBHOOK_NAME, default: 'default' }),
+  headers: list('Headers that the run is shown.', HEADER, { maxItems: WEBHOOK_HEADERS_MAX }),
 })
 
 const SCHEDULE = {
   ...mapping('When the flow runs by itself.', {
     every: ref('duration', 'Again and again, after this time.'),
-    cron: either('By the calendar.', CRON, list('Several of them.', CRON, { minItems: 1 })),
+    cron: either(
+      'By the calendar.',
+      CRON,
+      list('Several of them.', CRON, { minItems: 1, maxItems: CRONS_MAX, uniqueItems: true }),
+    ),
     after: ref('duration', 'Again, so long after it has ended.'),
     on: ref('events', 'When events come; they are its input.'),
     read: ref('read'),
+    timezone: text('Of `cron`: a name of the IANA database, such as Europe/Berlin; UTC without it.'),
+    overlap: word('What becomes of a start whose time comes while an earlier run goes on.', OVERLAPS, true),
+    catchUp: ref('duration', 'A start that is late by more than this is left out; a minute without it.'),
+    jitter: ref('duration', 'Each start is late by a random time, at most this.'),
+    webhook: either(
+      'When others call; what they send is its input.',
+      WEBHOOK,
+      list('Several of them.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
+    ),
   }),
-  anyOf: ['every', 'cron', 'after', 'on'].map((key) => ({ required: [key] })),
+  anyOf: ['every', 'cron', 'after', 'on', 'webhook'].map((key) => ({ required: [key] })),
   dependentRequired: { read: ['on'] },
+  dependentSchemas: objectOf(
+    Object.entries(CLOCK_BELONGS).map(([key, owners]) => [
+      key,
+      { anyOf: owners.map((one) => ({ required: [one] })) },
+    ]),
+  ),
 }
 
 const CONCURRENCY = mapping(

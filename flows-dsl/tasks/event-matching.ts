@@ -5,6 +5,9 @@ import type { Correlation, EventFilter, Json, JsonObject, Template } from '../ir
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import type { Running } from './task.ts'
 
+/** How expressions of a filter are asked. */
+type Asking = Pick<Running, 'evaluate' | 'isSpent'>
+
 /** What correlations must be, by name: what the filter expects, and what an event had that was taken. */
 interface Wanted {
   readonly expected: JsonObject
@@ -21,7 +24,7 @@ export function match(
   filter: EventFilter,
   event: JsonObject,
   wanted: Wanted,
-  running: Running,
+  running: Asking,
 ): JsonObject | undefined {
   const isLiteral = ([, value]: EventFilter['with'][number]) => 'literal' in value
   try {
@@ -42,7 +45,7 @@ export function match(
 function holds(
   [name, wanted]: readonly [string, Template],
   event: JsonObject,
-  { evaluate }: Running,
+  { evaluate }: Asking,
 ): boolean {
   const found = fieldOf(event, name) ?? (name === 'data' ? null : undefined)
   if (found === undefined) return false
@@ -56,7 +59,7 @@ function correlate(
   correlations: readonly Correlation[],
   event: JsonObject,
   { expected, bound }: Wanted,
-  { evaluate }: Running,
+  { evaluate }: Asking,
 ): JsonObject | undefined {
   const values: [string, Json][] = []
   for (const { name, from } of correlations) {

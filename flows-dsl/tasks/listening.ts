@@ -80,7 +80,7 @@ export function keep(listening: Listening, body: ListenBody, output: Json, runni
 }
 
 /** The types of event that it may take, as far as they are written out; nothing where it may be any. */
-export function typesOf(body: ListenBody): string[] | undefined {
+export function typesOf(body: Pick<ListenBody, 'to' | 'until'>): string[] | undefined {
   const ending = endOf(body)
   const strategies = ending === undefined ? [body.to] : [body.to, ending]
   if (strategies.some(({ filters }) => filters.length === 0)) return undefined
@@ -94,7 +94,7 @@ function typeOf({ with: attributes }: EventFilter): string | undefined {
   return type !== undefined && 'literal' in type ? String(type.literal) : undefined
 }
 
-function endOf({ until }: ListenBody): EventStrategy | undefined {
+function endOf({ until }: Pick<ListenBody, 'until'>): EventStrategy | undefined {
   return until !== undefined && 'events' in until ? until.events : undefined
 }
 
@@ -128,7 +128,7 @@ function hasEnough({ taken, to }: Listening, body: ListenBody): boolean {
 }
 
 /** `raw` is the text that `data` came as. */
-function readOf(event: JsonObject, read: ListenBody['read']): Json {
+export function readOf(event: JsonObject, read: ListenBody['read']): Json {
   if (read === 'envelope') return event
   const data = fieldOf(event, 'data') ?? null
   if (read === 'data') return data

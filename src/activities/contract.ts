@@ -3,12 +3,15 @@
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   Begun,
+  FlowTriggerInput,
   FunctionRunInput,
   IndexBuildInput,
   Json,
   ProvisionInput,
+  RegistrationInput,
   RunUpdate,
   SuspensionInput,
+  Triggered,
   WorkFailure,
 } from '../core/work.ts'
 
@@ -46,6 +49,10 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Writes the execution of a flow that another runs, and reads which version it is; idempotent. */
   beginSubflow(call: FunctionCall): Promise<Json>
+  /** Writes the execution that a trigger begins, or says why it begins none; idempotent. */
+  admitTrigger(input: FlowTriggerInput): Promise<Triggered>
+  /** Brings what triggers of a flow have outside the database to what their rows say; idempotent. */
+  registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */

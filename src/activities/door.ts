@@ -2,12 +2,12 @@
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common'
+import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
-import type { Begun, Held } from '../core/work.ts'
+import { type Begun, type Held, HOPS_HEADER } from '../core/work.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
 import type { FunctionCall } from './contract.ts'
@@ -17,6 +17,8 @@ export interface Call {
   readonly ref: TenantRef
   readonly workflowId: string
   readonly ids: IdSource
+  /** How many runs began one by the event of another before this is done; 0 for none. */
+  readonly hops: number
 }
 
 /** Puts the {@link Call} before the activity's own arguments, and turns Problems into failures. */
@@ -28,7 +30,10 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
       try {
         const payload = input.headers[REF_HEADER]
         const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
-        return await next({ ...input, args: [callOf(info, carried, begun), ...input.args] })
+        return await next({
+          ...input,
+          args: [{ ...callOf(info, carried, begun), hops: hopsIn(input.headers) }, ...input.args],
+        })
       } catch (error) {
         throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
       }
@@ -50,8 +55,13 @@ function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFai
   return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
 }
 
+function hopsIn(headers: Headers): number {
+  const payload = headers[HOPS_HEADER]
+  return payload === undefined || payload === null ? 0 : defaultPayloadConverter.fromPayload<number>(payload)
+}
+
 /** @throws ApplicationFailure where header and id disagree */
-function callOf(info: Info, carried: TenantRef | undefined, begun: Begun): Call {
+function callOf(info: Info, carried: TenantRef | undefined, begun: Begun): Omit<Call, 'hops'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {

@@ -1,6 +1,7 @@
 /** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
 
 import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
@@ -10,6 +11,8 @@ import { runAudited } from '../resources/audited.ts'
 import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { beginSubflow } from '../resources/flows/subflows.ts'
+import { admitTrigger } from '../resources/flows/triggers/admission.ts'
+import { register } from '../resources/flows/triggers/registration.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
@@ -38,7 +41,7 @@ export function createActivities(platform: Platform): Implementation {
   const { access } = platform
   const admin = (call: Call) => access.continueAdmin(call.ref.tenantId, call.workflowId, call.ids)
   const active = (call: Call, role: 'service' | 'workspace_admin'): Promise<WorkspaceScope> =>
-    access.continueActive(workspaceOf(call), { subject: call.workflowId, role }, call.ids)
+    access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
   const record = (call: Call): WorkspaceScope =>
     access.continueWorkspace(
       workspaceOf(call),
@@ -78,6 +81,8 @@ export function createActivities(platform: Platform): Implementation {
       bounded(await callFunction(await active(call, 'service'), request)),
     beginSubflow: async (call, request) =>
       bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments)),
+    admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
+    registerTriggers: (call, input) => register(record(call), input),
     callHttp: async (call, request) => {
       return bounded(await callHttp(request.arguments, await way(call)))
     },
@@ -102,6 +107,11 @@ function bounded(output: unknown): Json {
     })
   }
   return output as Json
+}
+
+/** A run, in the role that its call needs. */
+function actorOf({ workflowId, hops }: Call, role: 'service' | 'workspace_admin'): Actor {
+  return { subject: workflowId, role, ...(hops > 0 && { hops }) }
 }
 
 function workspaceOf({ ref }: Call): WorkspaceRef {

@@ -10,6 +10,7 @@ import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
+import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
 
@@ -57,7 +58,8 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   platform.functions.warmUp()
   platform.relay.start()
-  platform.watch.start(mender(platform.access))
+  platform.overdue.start(mender(platform.access))
+  platform.watcher.start(hearing(platform.access, log))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

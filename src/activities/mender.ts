@@ -3,7 +3,7 @@
 import { randomIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import type { Access } from '../platform/access.ts'
-import type { Suspect } from '../platform/watch.ts'
+import type { Suspect } from '../platform/overdue.ts'
 import { handOnPlaces, mend } from '../resources/flows/mending.ts'
 
 const ACTOR = { subject: 'tenon:mender', role: 'workspace_admin' } as const

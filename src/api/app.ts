@@ -27,6 +27,7 @@ import { FLOW_SCHEMA_PATH, mountFlowSchema } from './flow-schema.ts'
 import { mountHealth } from './health.ts'
 import { mountIssuer } from './issuer.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
+import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Promise<FastifyInstance> {
@@ -95,6 +96,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   mountHealth(app, platform)
   mountFlowSchema(app)
+  await mountWebhooks(app, platform)
   await mountIssuer(app, doorkeeper.identity)
   await mountDocs(app)
   refuseOtherMethods(app)

@@ -11,6 +11,7 @@ export type IdPrefix =
   | 'flow'
   | 'run'
   | 'mcp'
+  | 'trg'
   | 'sch'
   | 'op'
   | 'evt'

@@ -2,7 +2,9 @@
 
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
+import { EXECUTION_LIMITS } from './limits/executions.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { TRIGGER_LIMITS } from './limits/triggers.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -77,18 +79,13 @@ export const LIMITS = {
   stepOutputBytesMax: 1_048_576,
   /** Of what a call answered, as it is kept with its step, for simulations. */
   stepAnswerCharsMax: 16_384,
-  /** Versions that one alias of a flow means, and the weight of each. */
-  aliases: { versionsMax: 10, weightMax: 1_000_000 },
-  /** How deep flows that flows run may go. */
-  subflowDepthMax: 8,
+  scheduleNoteCharsMax: 500,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
   callsUnderWayBytesMax: 3_500_000,
   /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
   runEventsMax: 48_000,
   runHistoryBytesMax: 44_040_192,
-  runInputBytesMax: 524_288,
-  runInputDepthMax: 64,
   tokenSeconds: 3_600,
   /** Of a person, who refreshes it. */
   personTokenSeconds: 600,
@@ -131,13 +128,6 @@ export const LIMITS = {
   /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,
-  /** How often a request that waits for the end of an execution asks whether it has its place. */
-  placePollMs: 100,
-  /**
-   * How often whoever mends looks, and how much at a time; when an execution that lasts is asked for again, and one that
-   * should have begun, or keeps others waiting.
-   */
-  mending: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5 },
   /** Longer than a connection with a lock ever has nothing to ask. */
   sessionIdleMs: 20_000,
   /** Of one stream: together 8 MiB at most. */
@@ -148,7 +138,6 @@ export const LIMITS = {
   feedHeartbeatMs: 15_000,
   /** Most times from memory: keys are remembered for `keyCacheMs`. */
   feedCheckMs: 1_000,
-  executionStepsShownMax: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -264,4 +253,6 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...TRIGGER_LIMITS,
+  ...EXECUTION_LIMITS,
 } as const

@@ -51,6 +51,8 @@ interface PresentedKey {
 export interface Actor {
   readonly subject: string
   readonly role: Role
+  /** Of a run: how many began one by the event of another before it, itself among them. */
+  readonly hops?: number
 }
 
 /** The role in which a principal may run an operation with these roles; undefined where it may not. */

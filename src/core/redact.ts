@@ -45,6 +45,7 @@ export function namesSecret(value: unknown): boolean {
 const VALUES = new RegExp(
   [
     'svc_(?:anon|service)_[\\w-]{8,}',
+    'whsec_[\\w+/=-]{8,}',
     'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
     '-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)',
     `(?:${['bearer', 'basic', 'apikey'].map(inAnyCase).join('|')})(?: +|%20|\\+)[\\w~+/.=-]{8,}`,

@@ -27,14 +27,20 @@ export function workflowId(ref: TenantRef, subject: string, runUuid: string): st
   return `${workflowPrefix(ref)}${subject}:${runUuid}`
 }
 
+/**
+ * The parts of a workflow id. A schedule of Temporal appends to the last one when it started it, such as
+ * `-2026-11-21T09:00:00Z`, whose colons divide nothing.
+ */
+const partsOf = (id: string): string[] => id.replace(/-\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, '').split(':')
+
 /** Whether a workflow id lies in the ref's part of the id space. Asked before any Temporal call. */
 export function owns(ref: TenantRef, id: string): boolean {
-  return id.startsWith(workflowPrefix(ref)) && id.split(':').length === 4
+  return id.startsWith(workflowPrefix(ref)) && partsOf(id).length === 4
 }
 
 /** The ref that a workflow id names, or undefined where the id is not of the four-part form. */
 export function refOf(id: string): TenantRef | undefined {
-  const [tenantId, workspaceId, ...rest] = id.split(':')
+  const [tenantId, workspaceId, ...rest] = partsOf(id)
   if (rest.length !== 2 || !isTenantId(tenantId)) return undefined
   return workspaceId === '-' || isWorkspaceId(workspaceId) ? { tenantId, workspaceId } : undefined
 }

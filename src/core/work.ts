@@ -97,6 +97,27 @@ export interface RunTrigger {
   readonly kind: (typeof TRIGGER_KINDS)[number]
   /** Of the trigger, where it is a record: a schedule, a webhook; of the execution that runs it as a flow. */
   readonly id?: string
+  /** Of an event: how many runs began one by the event of another, this one among them. */
+  readonly hops?: number
+}
+
+/** The Temporal header with the hops of a run, where there are some. */
+export const HOPS_HEADER = 'tenon-hops'
+
+/** A trigger of a flow whose time has come. */
+export interface FlowTriggerInput {
+  readonly trigger_id: string
+  /** For how long it is tried to begin a run. */
+  readonly patience_ms: number
+}
+
+/** What a trigger begins: a run, and how long to wait when that has ended; or nothing, and why. */
+export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
+
+/** Triggers of a flow whose outside is to follow their rows, and those that it had before. */
+export interface RegistrationInput {
+  readonly flow_id: string
+  readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
 }
 
 /** A run of a flow: which version, on what. */

@@ -2,7 +2,7 @@
 
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import { inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
+import { type Actor, inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
@@ -86,11 +86,7 @@ export class Access {
    * whether its tenant is still active is asked here again, as it is for a key.
    * @throws Suspended, on which the run waits until it is resumed; Problem as {@link open} does for other states
    */
-  async continueActive(
-    ref: WorkspaceRef,
-    actor: { subject: string; role: Role },
-    ids: IdSource,
-  ): Promise<WorkspaceScope> {
+  async continueActive(ref: WorkspaceRef, actor: Actor, ids: IdSource): Promise<WorkspaceScope> {
     const states = await this.#parts.tenantStates.ofRun(ref)
     if (states === undefined) throw notFound('workspace')
     refuseUnlessActive(states)
@@ -98,11 +94,7 @@ export class Access {
   }
 
   /** A scope for the record of such a run, which is kept whatever has become of its tenant. */
-  continueWorkspace(
-    ref: WorkspaceRef,
-    actor: { subject: string; role: Role },
-    ids: IdSource,
-  ): WorkspaceScope {
+  continueWorkspace(ref: WorkspaceRef, actor: Actor, ids: IdSource): WorkspaceScope {
     return WorkspaceScope.open(actor, ref, this.#parts, ids)
   }
 

@@ -94,6 +94,7 @@ const ConfigSchema = Type.Object({
   ),
   TENON_RATE_ADMIN: Rate('120/min', 'Of each subject of a token on administrative routes.'),
   TENON_RATE_MCP: Rate('300/min burst 60', 'Of each subject at the hosted MCP servers of a tenant.'),
+  TENON_RATE_WEBHOOK: Rate('600/min burst 120', 'Of each client address at one webhook.'),
   TENON_RATE_TENANT: Rate('6000/min', 'Of each tenant, whoever asks.'),
   TENON_RATE_PUBLIC: Rate(
     '300/min burst 60',

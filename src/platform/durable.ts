@@ -2,6 +2,7 @@
 
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef } from '../core/tenant.ts'
+import { Schedules } from './schedules.ts'
 import type { Standing, Start, Temporal } from './temporal.ts'
 
 /** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
@@ -52,6 +53,11 @@ export class Durable {
   standing(id: string): Promise<Standing | undefined> {
     if (!owns(this.#ref, id)) throw new Problem('not_found')
     return this.#temporal.standing(this.#ref, id)
+  }
+
+  /** What starts workflows of this ref by the clock. */
+  get schedules(): Schedules {
+    return new Schedules(this.#ref, this.#temporal)
   }
 
   uiLink(id: string): string | undefined {

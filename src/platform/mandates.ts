@@ -15,5 +15,12 @@ const MASKS = {
 export function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
   const timeouts = LIMITS.statementTimeoutMs
   const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
-  return { mask: MASKS[actor.role], tenant, workspace, statementTimeoutMs }
+  const { hops } = actor
+  return {
+    mask: MASKS[actor.role],
+    tenant,
+    workspace,
+    statementTimeoutMs,
+    ...(hops !== undefined && { hops }),
+  }
 }

@@ -7,6 +7,7 @@ import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
+import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { KeyCache } from './identity/key-cache.ts'
@@ -19,13 +20,14 @@ import { Meters } from './meters.ts'
 import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
+import { Overdue } from './overdue.ts'
 import type { Parts } from './parts.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
-import { Watch } from './watch.ts'
+import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
 export interface Check {
@@ -42,12 +44,15 @@ export interface Platform {
   readonly limiter: Limiter
   readonly meters: Meters
   readonly audit: Audit
+  readonly webhooks: Webhooks
   /** Starts nothing until it is asked to: the worker alone does. */
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
   /** Likewise. */
-  readonly watch: Watch
+  readonly overdue: Overdue
+  /** Likewise. */
+  readonly watcher: Watcher
   /** The worker alone has one. */
   readonly builder: Builder | undefined
   readonly checks: readonly Check[]
@@ -91,7 +96,8 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
-  const watch = new Watch(database, log)
+  const overdue = new Overdue(database, log)
+  const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,
     log,
@@ -101,9 +107,11 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     limiter,
     meters,
     audit,
+    webhooks: new Webhooks(database, secrets),
     functions,
     relay,
-    watch,
+    overdue,
+    watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
       { name: 'postgres', ping: () => database.ping() },
@@ -113,7 +121,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), watch.close(), audit.close()])
+      await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()

@@ -18,6 +18,7 @@ import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
+import { purposeIn } from './secrets.ts'
 
 /** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
 abstract class Scope {
@@ -213,7 +214,7 @@ export class WorkspaceScope extends Scope {
   }
 
   #sealed(purpose: string): string {
-    return `workspace:${this.ref.tenantId}:${this.ref.workspaceId}:${purpose}`
+    return purposeIn(this.ref, purpose)
   }
 
   /**
@@ -240,6 +241,11 @@ export class WorkspaceScope extends Scope {
 
   get runs(): Durable {
     return this.durable(this.ref)
+  }
+
+  /** A path of ours as others reach it. */
+  addressOf(path: string): string {
+    return `${this.parts.publicUrl}${path}`
   }
 
   /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */

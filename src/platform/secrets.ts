@@ -2,6 +2,7 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import { LIMITS } from '../core/limits.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 
 const IV_BYTES = 12
 const TAG_BYTES = 16
@@ -52,6 +53,10 @@ export function deriveSecret(masterKey: string, purpose: string): string {
     .update(`tenon:derive:${purpose}`)
     .digest('base64url')
 }
+
+/** What only one workspace opens again, and for the same purpose only. */
+export const purposeIn = ({ tenantId, workspaceId }: WorkspaceRef, purpose: string): string =>
+  `workspace:${tenantId}:${workspaceId}:${purpose}`
 
 /** The client that `tenon token` uses; its secret follows from the master key. */
 export const OPERATOR_CLIENT = 'tenon-operator'

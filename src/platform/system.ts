@@ -14,6 +14,7 @@ export type Reason =
   | 'meters'
   | 'relay'
   | 'mender'
+  | 'triggers'
   | 'audit'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
@@ -21,11 +22,14 @@ const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', st
 const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
 /** Sees which executions are open, and nothing of what they carry. */
 const MENDER: Mandate = { ...MANDATE, mask: 'tenon_mender' }
+/** Sees whose a trigger is, and how far it has heard. */
+const TRIGGERS: Mandate = { ...MANDATE, mask: 'tenon_triggers' }
 /** Sees accounts, clients, and what the issuer keeps. */
 const ISSUER: Mandate = { ...MANDATE, mask: 'tenon_issuer' }
 const MANDATES: Partial<Record<Reason, Mandate>> = {
   relay: RELAY,
   mender: MENDER,
+  triggers: TRIGGERS,
   issuer: ISSUER,
   'signing-keys': ISSUER,
 }

@@ -4,23 +4,20 @@ import {
   Client,
   Connection,
   isGrpcServiceError,
+  type ScheduleClient,
+  type ScheduleClientInterceptor,
   type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client'
-import {
-  ApplicationFailure,
-  defaultPayloadConverter,
-  defineSearchAttributeKey,
-  type SearchAttributePair,
-  TypedSearchAttributes,
-} from '@temporalio/common'
+import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
+import { attributesOf } from './search-attributes.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -48,6 +45,8 @@ export interface Start {
   readonly attributes?: Readonly<Record<string, string>>
   /** Ends the run from outside should it last longer. */
   readonly timeoutMs?: number
+  /** Begins so much later. */
+  readonly delayMs?: number
 }
 
 /** Open, or how it has ended: from outside, or by itself. */
@@ -76,7 +75,7 @@ export class Temporal {
     this.#client = new Client({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
-      interceptors: { workflow: [carryRef] },
+      interceptors: { workflow: [carryRef], schedule: [carryRefOften] },
     })
   }
 
@@ -90,9 +89,10 @@ export class Temporal {
         args: [start.input],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: start.summary.slice(0, 200),
-        typedSearchAttributes: attributesOf(ref, start),
+        typedSearchAttributes: attributesOf(ref, start.attributes),
         priority: { fairnessKey: ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
+        ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
       })
     })
     return id
@@ -157,6 +157,11 @@ export class Temporal {
     return described && (STANDINGS[described.status.name] ?? 'open')
   }
 
+  /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */
+  scheduling<T>(work: (client: ScheduleClient) => Promise<T>): Promise<T> {
+    return this.#call(() => work(this.#client.schedule))
+  }
+
   /** A link to the run in the Temporal UI, where one is known. */
   uiLink(id: string): string | undefined {
     if (this.#uiUrl === undefined) return undefined
@@ -217,25 +222,19 @@ function causedByGrpc(error: unknown): boolean {
   return error instanceof Error && isGrpcServiceError(error.cause)
 }
 
-function attributesOf(ref: TenantRef, start: Start): TypedSearchAttributes {
-  const pairs: SearchAttributePair[] = [
-    keyword('TenantId', ref.tenantId),
-    keyword('WorkspaceId', ref.workspaceId),
-  ]
-  const more = Object.entries(start.attributes ?? {}).map(([name, value]) => keyword(name, value))
-  return new TypedSearchAttributes([...pairs, ...more])
-}
-
-function keyword(name: string, value: string): SearchAttributePair {
-  return { key: defineSearchAttributeKey(name, 'KEYWORD'), value }
-}
-
 /** Puts the ref that the id names into the header; workflows/door compares the two. */
 const carryRef: WorkflowClientInterceptor = {
-  start: (input, next) => {
-    const ref = refOf(input.options.workflowId)
-    if (ref === undefined) throw new TypeError('A workflow id has four parts')
-    const payload = defaultPayloadConverter.toPayload(ref)
-    return next({ ...input, headers: { ...input.headers, [REF_HEADER]: payload } })
-  },
+  start: (input, next) => next({ ...input, headers: withRef(input.headers, input.options.workflowId) }),
+}
+
+/** The same for what a schedule will start. An update keeps the header. */
+const carryRefOften: ScheduleClientInterceptor = {
+  create: (input, next) =>
+    next({ ...input, headers: withRef(input.headers, input.options.action.workflowId) }),
+}
+
+function withRef(headers: Headers, id: string): Headers {
+  const ref = refOf(id)
+  if (ref === undefined) throw new TypeError('A workflow id has four parts')
+  return { ...headers, [REF_HEADER]: defaultPayloadConverter.toPayload(ref) }
 }

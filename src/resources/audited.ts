@@ -7,7 +7,7 @@ import { type AuditActor, type Deed, digestOf } from '../platform/audit/entry.ts
 import type { WorkspaceScope } from '../platform/scope.ts'
 
 /** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
-const HURRIED = new Set(['collection', 'batch', 'event'])
+const HURRIED = new Set(['collection', 'batch', 'event', 'webhook'])
 
 /** Whether the reply does not wait until the entry is in the log. */
 export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {

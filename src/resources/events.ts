@@ -45,7 +45,8 @@ export const publishEvent = inWorkspace({
     await spend(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const { events } = scope
-    await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null }))
+    const { hops } = scope.actor
+    await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
     return { id, topic, time }
   },
 })

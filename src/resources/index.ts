@@ -20,6 +20,19 @@ import { listExecutions, listFlowExecutions } from './flows/execution-list.ts'
 import { getExecution, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
 import { simulateFlow } from './flows/simulate.ts'
+import {
+  listTriggers,
+  pauseTrigger,
+  resumeTrigger,
+  rotateTriggerSecret,
+} from './flows/triggers/management.ts'
+import {
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+} from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
 import {
   configureFunction,
@@ -122,5 +135,14 @@ export const OPERATIONS: readonly AnyOperation[] = [
   retryStep,
   skipStep,
   cancelExecution,
+  listSchedules,
+  getSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
+  listTriggers,
+  rotateTriggerSecret,
+  pauseTrigger,
+  resumeTrigger,
   ...MCP_OPERATIONS,
 ]

@@ -107,8 +107,10 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  const { cause } = error
+  // Of a local activity there is no failure around the failure.
+  const isLocal = error instanceof ApplicationFailure || error instanceof TimeoutFailure
+  if (!(isLocal || error instanceof ActivityFailure)) return error
+  const cause = isLocal ? error : error.cause
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
   const failure =

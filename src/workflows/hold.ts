@@ -62,7 +62,7 @@ export class Hold {
 
   /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
   refusalOf(error: unknown): Refusal | undefined {
-    const failure = error instanceof ActivityFailure ? error.cause : undefined
+    const failure = error instanceof ActivityFailure ? error.cause : error
     if (!(failure instanceof ApplicationFailure)) return undefined
     if (failure.type === 'held') return { held: failure.details?.[0] as Held }
     // Runs that began before there was a hold went on with such a failure as with any other.

@@ -1,25 +1,19 @@
 /** A flow that another flow runs (OWS 1.0 "Workflow Process"): a child workflow, its version chosen as it begins. */
 
-import {
-  ApplicationFailure,
-  CancelledFailure,
-  ChildWorkflowFailure,
-  defineSearchAttributeKey,
-} from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure, ChildWorkflowFailure } from '@temporalio/common'
 import {
   CancellationScope,
   ChildWorkflowCancellationType,
   ParentClosePolicy,
   startChild,
-  workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../flows-dsl/ir.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import { refOf } from '../core/tenant.ts'
 import type { FlowRunInput, Subflow } from '../core/work.ts'
 import { call, SUBFLOW } from './calls.ts'
+import { childOf } from './child.ts'
 import type { Hold } from './hold.ts'
 
 interface Asked {
@@ -56,27 +50,12 @@ export async function runSubflow({ details, step, hold, parent }: Asked): Promis
 }
 
 /** What nobody waits for goes on when its parent has ended; the rest ends with it. */
-function optionsOf({ workflow_id, run }: Subflow, isAwaited: boolean) {
-  const { tenantId } = ownRef(workflow_id)
+function optionsOf(begun: Subflow, isAwaited: boolean) {
   return {
-    workflowId: workflow_id,
-    staticSummary: `Flow ${run.flow.name} v${run.flow.version}`,
-    priority: { fairnessKey: tenantId },
-    typedSearchAttributes: workflowInfo().typedSearchAttributes.updateCopy([
-      { key: defineSearchAttributeKey('FlowId', 'KEYWORD'), value: run.flow.id },
-      { key: defineSearchAttributeKey('FlowVersion', 'KEYWORD'), value: String(run.flow.version) },
-    ]),
+    ...childOf(begun),
     parentClosePolicy: isAwaited ? ParentClosePolicy.REQUEST_CANCEL : ParentClosePolicy.ABANDON,
     cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
   }
-}
-
-/** @throws ApplicationFailure where the id is not of the run's own workspace: it would be a fault of ours */
-function ownRef(workflowId: string) {
-  const [theirs, ours] = [refOf(workflowId), refOf(workflowInfo().workflowId)]
-  if (theirs && ours && theirs.tenantId === ours.tenantId && theirs.workspaceId === ours.workspaceId)
-    return ours
-  throw ApplicationFailure.nonRetryable('The flow is of another workspace.', 'tenant_mismatch')
 }
 
 /** A flow that was cancelled by itself has not cancelled who waits for it. */

@@ -19,7 +19,15 @@ beforeAll(async () => {
   room = await aRoom()
   const id = '01890000-0000-7000-8000-000000000000'
   const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
-  world = { room, ...none, bucket: 'no-such-bucket', functionId: 'fn', accountId: 'a', clientId: 'c' }
+  world = {
+    room,
+    ...none,
+    scheduleId: 't',
+    bucket: 'no-such-bucket',
+    functionId: 'fn',
+    accountId: 'a',
+    clientId: 'c',
+  }
 })
 
 const DATA = OPERATIONS.filter(({ domain }) => domain === 'data_access')

@@ -165,14 +165,14 @@ describe('quotas', () => {
     expect((await start()).status).toBe(201)
   })
 
-  test('only operators set; an unknown quota, or one that is not enforced, is refused', async () => {
+  test('only operators set; an unknown quota, or one of tenants, is refused', async () => {
     const room = await aRoom()
     const tenantAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
     const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
     expect((await call('PUT', '/v1/quotas', { as: tenantAdmin, body })).status).toBe(403)
     const read = await call('GET', `/v1/quotas?workspace_id=${room.workspaceId}`, { as: tenantAdmin })
     expect(read.status).toBe(200)
-    for (const limits of [{ dokuments: 1 }, { schedules: 1 }, { documents: -2 }, { documents: 1.5 }, {}]) {
+    for (const limits of [{ dokuments: 1 }, { sse_streams: 1 }, { documents: -2 }, { documents: 1.5 }, {}]) {
       expect((await limit(room, limits as never)).body.code).toBe('validation_failed')
     }
   })

@@ -30,10 +30,9 @@ export interface Started {
 /** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'TENANT', 'PUBLIC', 'REFUSED'].map((who) => [
-      `TENON_RATE_${who}`,
-      '9000000/min',
-    ]),
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'REFUSED'].map(
+      (who) => [`TENON_RATE_${who}`, '9000000/min'],
+    ),
   ),
   TENON_STREAMS_PER_TENANT: '10000',
   TENON_STREAMS_PER_ADDRESS: '10000',

@@ -51,7 +51,7 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
 }
 
 /** What deletes comes late, and what stops others from being done; last of all, what stops everything. */
-const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /suspend|resume/]
+const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /(tenant|workspace)\.(suspend|resume)/]
 const turnOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
 
 const changing = OPERATIONS.filter(({ reads }) => !reads).sort((a, b) => turnOf(a) - turnOf(b))

@@ -3,12 +3,13 @@
 import { type Room, unique } from '../support/tenants.ts'
 
 export const SOURCE = (name: string) =>
-  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n  - hello:\n      set: { ok: true }\n`
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
 
 interface World {
   readonly room: Room
   readonly flowId: string
   readonly executionId: string
+  readonly scheduleId: string
 }
 
 /** A row about a flow, a version or an execution, below the workspace's flows. */
@@ -22,6 +23,8 @@ const flow = (tail: string, body?: () => unknown) =>
   row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
 const run = (tail: string, body?: () => unknown) =>
   row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+const schedule = (tail: string, body?: () => unknown) =>
+  row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
 
 export const FLOW_ROWS = {
   'flow.list': row(() => '/definitions'),
@@ -60,6 +63,11 @@ export const FLOW_ROWS = {
   'execution.get': run(''),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'schedule.list': row(() => '/schedules'),
+  'schedule.get': schedule(''),
+  'schedule.pause': schedule('/pause', () => ({})),
+  'schedule.resume': schedule('/resume', () => ({})),
+  'schedule.trigger': schedule('/trigger', () => ({})),
 }
 
 /** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */

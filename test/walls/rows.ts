@@ -33,6 +33,7 @@ export interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly scheduleId: string
   readonly bucket: string
   readonly functionId: string
 }
@@ -290,6 +291,7 @@ export async function furnish(room: Room): Promise<World> {
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
+  const schedules = await call('GET', `${room.flows}/schedules`, { as })
   await furnishMcp(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
@@ -321,6 +323,7 @@ export async function furnish(room: Room): Promise<World> {
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,
+    scheduleId: schedules.body.data[0].id,
     functionId: deployed.body.id,
   }
 }

@@ -61,8 +61,8 @@ test('the system acts for few reasons', async () => {
     'platform/identity/people.ts',
     'platform/identity/signing-keys.ts',
     'platform/meters.ts',
+    'platform/overdue.ts',
     'platform/tenant-states.ts',
-    'platform/watch.ts',
   ])
 })
 

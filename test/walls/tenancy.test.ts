@@ -72,6 +72,7 @@ function ids(): string[] {
     ours.documentId,
     ours.flowId,
     ours.executionId,
+    ours.scheduleId,
     ours.functionId,
     ours.room.tenantId,
   ]
@@ -179,6 +180,8 @@ test('after all of that, everything of ours is as it was', async () => {
   const as = room.operator
   expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
+  const schedule = await call('GET', `${room.flows}/schedules/${ours.scheduleId}`, { as })
+  expect(schedule.body).toMatchObject({ paused: false, last_run: null })
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
   expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
   const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })

@@ -35,6 +35,11 @@ export const ACCESS = {
     title: 'The access token has expired',
     help: 'Get a new one: `npx tenon token`.',
   },
+  signature_invalid: {
+    status: 401,
+    title: 'The signature is not valid',
+    help: 'Sign as Standard Webhooks says, with the secret of this address, and send it within five minutes.',
+  },
   gateway_identity_invalid: {
     status: 401,
     title: 'The gateway names nobody',

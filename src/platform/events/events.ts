@@ -14,6 +14,8 @@ export interface CloudEvent {
   readonly topic: string
   readonly time: string
   readonly datacontenttype: 'application/json'
+  /** How many runs began one by the event of another before this one was published; nothing for none. */
+  readonly tenonhops?: number
   readonly data: unknown
 }
 
@@ -50,8 +52,10 @@ interface Sending {
 export const isOfChanges = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
 /** A CloudEvent of now or, where it is told again, of then. */
-export function cloudEvent(of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'>): CloudEvent {
-  const { id, source, topic, time, data } = of
+export function cloudEvent(
+  of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & { readonly hops?: number | undefined },
+): CloudEvent {
+  const { id, source, topic, time, data, hops = 0 } = of
   return {
     specversion: '1.0',
     id,
@@ -60,6 +64,7 @@ export function cloudEvent(of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'tim
     topic,
     time,
     datacontenttype: 'application/json',
+    ...(hops > 0 && { tenonhops: hops }),
     data,
   }
 }
@@ -77,6 +82,15 @@ export class Events {
 
   get source(): string {
     return sourceOf(this.#ref.workspaceId)
+  }
+
+  /** The ids after which what comes from now on stands, in both streams. @throws Problem `dependency_unavailable` */
+  async places(): Promise<{ events: string; changes: string }> {
+    const [events, changes] = await Promise.all([
+      this.#streams.lastId(eventsOf(this.#ref.tenantId)),
+      this.#streams.lastId(changesOf(this.#ref)),
+    ])
+    return { events, changes }
   }
 
   async publish(event: CloudEvent): Promise<void> {

@@ -34,10 +34,8 @@ interface Row {
   readonly event_id: string
   readonly anon_reads: boolean
   readonly more_behind: string | null
+  readonly hops: number
 }
-
-/** An arbitrary number of ours. Who has it is the one process that passes changes on. */
-const LOCK = 7_302_517
 
 export class Outbox {
   readonly #system: SystemScope
@@ -47,12 +45,6 @@ export class Outbox {
   /** @param system of a session, which holds the lock */
   constructor(system: SystemScope) {
     this.#system = system
-  }
-
-  /** Whether it is our turn, until the session ends. */
-  async isOurs(): Promise<boolean> {
-    const row = await this.#system.row<{ ours: boolean }>(sql`select pg_try_advisory_lock(${LOCK}) as ours`)
-    return row?.ours === true
   }
 
   /** The next changes, once those before them are passed on. Empty where there is none. */
@@ -97,15 +89,22 @@ const inTurns = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads,
+  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads, hops,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toTaken(row: Row): Taken {
-  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at } = row
+  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, hops } = row
   const topic = `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
-  const event = cloudEvent({ id: eventId(row), source, topic, time: at, data: { id: document_id, version } })
+  const event = cloudEvent({
+    id: eventId(row),
+    source,
+    topic,
+    time: at,
+    data: { id: document_id, version },
+    hops,
+  })
   const text = document === null ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
   return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }

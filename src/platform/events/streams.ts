@@ -73,7 +73,7 @@ export class Streams {
    * @returns the id after which it listens, and how to stop
    */
   async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
-    const after = await this.#lastId(key)
+    const after = await this.lastId(key)
     const known = this.#heard.get(key) ?? { last: after, listeners: new Set() }
     known.listeners.add(listener)
     this.#heard.set(key, known)
@@ -109,7 +109,8 @@ export class Streams {
     this.#reader.disconnect()
   }
 
-  async #lastId(key: StreamKey): Promise<string> {
+  /** The id of the newest entry. */
+  async lastId(key: StreamKey): Promise<string> {
     const [last] = await this.#ask(() => this.#redis.xrevrange(key, '+', '-', 'COUNT', 1))
     return last?.[0] ?? START
   }

@@ -49,6 +49,11 @@ export class Limiter {
     return this.#charge([this.#rates.ofStranger(networkOf(address))], false)
   }
 
+  /** One delivery to a webhook. */
+  admitSender(webhook: string, address: string): Promise<Passage> {
+    return this.#charge([this.#rates.ofSender(webhook, networkOf(address))], false)
+  }
+
   /**
    * A place for a stream that goes on.
    * @param max of the tenant, where it has a number of its own

@@ -14,7 +14,9 @@ export class Rates {
   readonly #anon: Rate
   readonly #admin: Rate
   readonly #streams: { readonly ofTenant: number; readonly ofAddress: number }
-  readonly #limits: Readonly<Record<'anonAddress' | 'guest' | 'tenant' | 'public' | 'refused', Limit>>
+  readonly #limits: Readonly<
+    Record<'anonAddress' | 'guest' | 'tenant' | 'public' | 'refused' | 'sender', Limit>
+  >
 
   constructor(config: Config) {
     this.#service = parseRate(config.TENON_RATE_SERVICE)
@@ -30,6 +32,7 @@ export class Rates {
       tenant: limitOf('tenant', parseRate(config.TENON_RATE_TENANT)),
       public: limitOf('address', parseRate(config.TENON_RATE_PUBLIC)),
       refused: limitOf('address', parseRate(config.TENON_RATE_REFUSED)),
+      sender: limitOf('address', parseRate(config.TENON_RATE_WEBHOOK)),
     }
   }
 
@@ -59,6 +62,15 @@ export class Rates {
   /** Somebody who asks for what needs no credential, or for one. */
   ofStranger(network: string): Charge {
     return { bucket: `${roomOf(undefined)}address:${network}`, limit: this.#limits.public }
+  }
+
+  /**
+   * Somebody who sends to a webhook. Whether there is such a one is not known yet.
+   * @param address the webhook's, as the sender spells it
+   */
+  ofSender(address: string, network: string): Charge {
+    const bucket = `${roomOf(undefined)}webhook:${digest(address)}:${network}`
+    return { bucket, limit: this.#limits.sender }
   }
 
   /** Somebody whose credential was refused. */

@@ -15,6 +15,7 @@ type Mask =
   | 'tenon_operator'
   | 'tenon_relay'
   | 'tenon_mender'
+  | 'tenon_triggers'
   | 'tenon_issuer'
 
 /** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
@@ -23,6 +24,8 @@ export interface Mandate {
   readonly tenant: string
   readonly workspace: string
   readonly statementTimeoutMs: number
+  /** What changes of documents say of the runs that led to them; nothing for none. */
+  readonly hops?: number
 }
 
 /** Where batches are run: any connection, or always the same one. */
@@ -168,11 +171,11 @@ async function say(client: PoolClient, text: string): Promise<void> {
 }
 
 async function run(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-  const batch = new Batch([settings(mandate), ...statements])
+  const before = mandate.hops === undefined ? [] : [hopsSetting(mandate.hops)]
+  const batch = new Batch([settings(mandate), ...before, ...statements])
   try {
     client.query(batch)
-    const [, ...rows] = await batch.done
-    return rows
+    return (await batch.done).slice(1 + before.length)
   } catch (error) {
     throw translate(error, mandate.mask === 'tenon_anon')
   }
@@ -182,6 +185,9 @@ const SESSION_SETTINGS = [
   `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
   ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((way) => `set enable_${way} = off`),
 ].join('; ')
+
+/** It too ends with the batch; the column of the outbox reads it. */
+const hopsSetting = (hops: number): Sql => sql`select set_config('tenon.hops', ${hops}, true) is null`
 
 /** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {

@@ -12,6 +12,8 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { FlowFacts, factsOf } from './facts.ts'
+import { changeTriggers, isOutside } from './triggers/registration.ts'
+import { removed } from './triggers/rows.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -168,16 +170,19 @@ export const deleteFlow = inWorkspace({
     const { id } = await findFlow(scope, flow)
     const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
     const stillOpen = new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
-    const [, , [gone] = []] = await scope
-      .batch(
-        sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
-        sql`delete from executions where flow_id = ${id} and not ${open}`,
-        sql`delete from flows where id = ${id} and not ${open} returning id`,
-      )
-      .catch((error: unknown) => {
-        // One was started in between: it holds on to its version.
-        throw violated(error) === undefined ? error : stillOpen
-      })
+    const remove = () =>
+      scope
+        .batch(
+          sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
+          sql`delete from executions where flow_id = ${id} and not ${open}`,
+          removed(id, open),
+          sql`delete from flows where id = ${id} and not ${open} returning id`,
+        )
+        .catch((error: unknown) => {
+          // One was started in between: it holds on to its version.
+          throw violated(error) === undefined ? error : stillOpen
+        })
+    const [, , , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }
   },

@@ -69,9 +69,11 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
+/** As it is shown: of the row, beside what keeps it from going on. */
+export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+
 /** All but what it was given and what it gave, which may be large. */
-export const OUTLINE = sql`id, workflow_id, flow_id, version,
-  case when (held or paused) and ended_at is null then 'suspended' else status end as status,
+export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 

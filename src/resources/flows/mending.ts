@@ -1,5 +1,6 @@
 /** What becomes of an execution whose row and whose workflow do not agree: Temporal is asked, and the row follows. */
 
+import { LIMITS } from '../../core/limits.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Standing } from '../../platform/temporal.ts'
@@ -16,6 +17,8 @@ interface Suspected {
   /** Of an execution that another one runs: whether that one goes on, and may yet start it. */
   readonly parent_is_open: boolean
   readonly is_child: boolean
+  /** What a schedule has admitted a moment ago, it begins itself. */
+  readonly is_being_begun: boolean
 }
 
 /**
@@ -33,7 +36,7 @@ export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean)
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // What a rerun begins with stands with its place alone.
   else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin) await beginPending(scope, [id])
+  else if (mayBegin && !row.is_being_begun) await beginPending(scope, [id])
 }
 
 /** Hands free places of a key on, and starts who has them now. */
@@ -50,7 +53,9 @@ function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined>
   return scope.row<Suspected>(sql`
     select e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
-      exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open
+      exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
+      e.trigger_kind = 'schedule' and a.execution_id is null
+        and e.started_at > now() - make_interval(secs => ${LIMITS.mending.scheduleSeconds}::integer) as is_being_begun
     from executions e left join admissions a on a.execution_id = e.id
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }

@@ -73,6 +73,13 @@ function shareOf(id: string): number {
   return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
+/** Whether an execution has begun: there is one of that id, and its workflow was taken. */
+export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row(sql`select id from executions
+    where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
+  return row !== undefined
+}
+
 /** @throws Problem why there was nothing to start */
 async function refused(
   scope: WorkspaceScope,

@@ -9,8 +9,13 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
-import { Input, inWorkspace, Ref, Time } from '../kinds.ts'
+import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+import { watching } from './triggers/events.ts'
+import { changeTriggers, isOutside } from './triggers/registration.ts'
+import { declared, reconciled } from './triggers/rows.ts'
+import type { Trigger } from './triggers/trigger.ts'
+import { NewSecrets } from './triggers/webhooks.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -22,6 +27,22 @@ export const FlowVersion = Type.Object({
 })
 export type FlowVersion = Static<typeof FlowVersion>
 
+/** What is shown to who publishes it. */
+const Published = Type.Object({
+  ...FlowVersion.properties,
+  webhooks: Type.Optional(
+    Type.Array(
+      Type.Object({
+        id: Id('trg'),
+        name: Type.String(),
+        url: Type.String(),
+        secret: Type.Optional(Type.String({ description: 'Of one that is new: shown this once.' })),
+      }),
+      { description: 'There where the flow declares some.' },
+    ),
+  ),
+})
+
 const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
 
 export const publishFlow = inWorkspace({
@@ -30,7 +51,7 @@ export const publishFlow = inWorkspace({
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
-  output: FlowVersion,
+  output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
@@ -39,23 +60,34 @@ export const publishFlow = inWorkspace({
     if ((ir.secrets ?? []).length > 0) throw flowInvalid([noSecrets(definition)])
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
+    const hooks = new NewSecrets(scope, id, ir)
+    const { before, after } = await watching(scope, id, ir)
     // Two at once read the same latest version; the key lets one through, the other answers 409.
-    const [, [version] = []] = await scope
-      .batch(
-        sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
-        sql`insert into flow_versions
+    const publish = () =>
+      scope
+        .batch(
+          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+          sql`insert into flow_versions
             (flow_id, version, sha256, source, ir, namespace, document_name, document_version, concurrency, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${ir.concurrency ?? null}, ${scope.actor.subject})
           returning ${COLUMNS}`,
-      )
-      .catch((error: unknown) => {
-        if (violated(error) !== 'flow_versions_pkey') throw error
-        throw new Problem('conflict', {
-          detail: 'The flow was published by another request at the same time.',
+          ...before,
+          ...reconciled(scope, id, latest_version + 1, ir),
+          ...after,
+          hooks.statement(),
+        )
+        .catch((error: unknown) => {
+          if (violated(error) !== 'flow_versions_pkey') throw error
+          throw new Problem('conflict', {
+            detail: 'The flow was published by another request at the same time.',
+          })
         })
-      })
-    return version as unknown as FlowVersion
+    const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
+    const answers = await changeTriggers(scope, id, isNeeded, publish)
+    const [version] = answers[1] ?? []
+    const webhooks = hooks.shown(answers.at(-1) ?? [])
+    return { ...(version as unknown as FlowVersion), ...(webhooks.length > 0 && { webhooks }) }
   },
 })
 

@@ -86,7 +86,7 @@ async function runOnce(
     uuid: uuidOf(runId),
     input: run,
     summary: `Function ${name} v${version}`,
-    attributes: { flowId: id, flowVersion: String(version) },
+    attributes: { FlowId: id, FlowVersion: String(version) },
     timeoutMs,
   })
   return scope.runs.result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)

@@ -16,6 +16,7 @@ export const OF_WORKSPACE = [
   'flow_versions',
   'concurrent_executions',
   'execution_starts_per_minute',
+  'schedules',
   'mcp_servers',
   'mcp_tools',
   'mcp_calls_per_minute',

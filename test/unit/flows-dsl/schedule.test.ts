@@ -38,11 +38,67 @@ test('a schedule is compiled: an interval, cron expressions, a pause, events', (
   expect(compiled(`${HEAD}schedule: { cron: 0 0 29 2 * }${DO}`).schedule).toEqual({ cron: ['0 0 29 2 *'] })
 })
 
+test('what a clock does in its zone, when runs overlap, and when it is late', () => {
+  const { schedule } = compiled(`${HEAD}schedule:
+  cron: 30 2 * * *
+  timezone: europe/berlin
+  overlap: cancel_other
+  catchUp: PT1H
+  jitter: { seconds: 30 }${DO}`)
+  expect(schedule).toEqual({
+    cron: ['30 2 * * *'],
+    timezone: 'europe/berlin',
+    overlap: 'cancel_other',
+    catchUpMs: 3_600_000,
+    jitterMs: 30_000,
+  })
+  for (const name of ['UTC', 'America/Argentina/Buenos_Aires', 'Etc/GMT+5'])
+    expect(compiled(`${HEAD}schedule: { cron: 0 0 * * *, timezone: ${name} }${DO}`).schedule?.timezone).toBe(
+      name,
+    )
+})
+
+test('webhooks are compiled: one, or several, each with what its runs are shown', () => {
+  expect(compiled(`${HEAD}schedule: { webhook: {} }${DO}`).schedule).toEqual({
+    webhooks: [{ name: 'default' }],
+  })
+  const two = "[{ name: orders, headers: [x-event-type] }, { name: 'refunds-2' }]"
+  expect(compiled(`${HEAD}schedule: { webhook: ${two} }${DO}`).schedule).toEqual({
+    webhooks: [{ name: 'orders', headers: ['x-event-type'] }, { name: 'refunds-2' }],
+  })
+})
+
 test.each([
+  ['schedule: { webhook: ¦[] }', 'value_invalid'],
+  ['schedule: { webhook: ¦soon }', 'wrong_type'],
+  ['schedule: { webhook: [{ name: a }, ¦{ name: a }] }', 'value_invalid'],
+  ['schedule: { webhook: [{}, ¦{ name: default }] }', 'value_invalid'],
+  ['schedule: { webhook: { name: ¦"A b" } }', 'value_invalid'],
+  ['schedule: { webhook: { ¦path: a } }', 'unknown_key'],
+  ['schedule: { webhook: { headers: ¦x-a } }', 'wrong_type'],
+  ['schedule: { webhook: { headers: [¦X-A] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [x-a, ¦authorization] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [¦x-api-key] } }', 'value_invalid'],
+  ['schedule: { webhook: { headers: [¦x-hub-signature-256] } }', 'value_invalid'],
   ['schedule: ¦{}', 'missing_key'],
   ['schedule: ¦soon', 'wrong_type'],
   ['schedule: { ¦evry: PT1S, after: PT1S }', 'unknown_key'],
   ['schedule: { every: ¦PT0S }', 'duration_invalid'],
+  ['schedule: { every: ¦PT0.5S }', 'duration_invalid'],
+  ['schedule: { cron: 0 0 * * *, timezone: ¦Europe/Berln }', 'value_invalid'],
+  ['schedule: { cron: 0 0 * * *, timezone: ¦"+02:00" }', 'value_invalid'],
+  ['schedule: { cron: 0 0 * * *, timezone: ¦../../etc/localtime }', 'value_invalid'],
+  ['schedule: { cron: 0 0 * * *, timezone: ¦1 }', 'wrong_type'],
+  ['schedule: { every: PT1S, timezone: ¦UTC }', 'value_invalid'],
+  ['schedule: { every: PT1S, overlap: ¦terminate_other }', 'value_invalid'],
+  ['schedule: { after: PT1S, overlap: ¦skip }', 'value_invalid'],
+  ['schedule: { after: PT1S, jitter: ¦PT1S }', 'value_invalid'],
+  ['schedule: { on: { any: [] }, catchUp: ¦PT1M }', 'value_invalid'],
+  ['schedule: { every: PT1S, catchUp: ¦PT9S }', 'duration_invalid'],
+  ['schedule: { after: PT1S, catchUp: PT10S }', 'none'],
+  ['schedule: { cron: [0 0 * * *, ¦0  0 * * *] }', 'value_invalid'],
+  [`schedule: { cron: ¦[${Array.from({ length: 21 }, (_, n) => `${n} 0 * * *`)}] }`, 'value_invalid'],
+  [`schedule: { cron: ¦"${Array(40).fill('1-59').join()} 0 * * *" }`, 'cron_invalid'],
   ['schedule: { cron: ¦[] }', 'wrong_type'],
   ['schedule: { cron: ¦0 0 * * }', 'cron_invalid'],
   ['schedule: { cron: ¦0 0 0 * * * }', 'cron_invalid'],

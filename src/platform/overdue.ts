@@ -19,7 +19,7 @@ export type Suspect = { readonly ref: WorkspaceRef } & (
 const LOCK = 7_302_518
 const { againSeconds, soonSeconds, atOnce } = LIMITS.mending
 
-export class Watch {
+export class Overdue {
   readonly #database: Database
   readonly #log: Log
   readonly #stopped = new AbortController()
@@ -58,6 +58,8 @@ export class Watch {
     const isOurs = () => system.row<{ ours: boolean }>(sql`select pg_try_advisory_lock(${LOCK}) as ours`)
     try {
       while (!this.#hasStopped && (await isOurs())?.ours !== true) await this.#wait(LIMITS.relayTurnMs)
+      // Whoever was before us may have died in the midst of something that Temporal takes up again by itself.
+      await this.#wait(soonSeconds * 1_000)
       while (!this.#hasStopped) {
         const found = await suspects(system)
         await Promise.all(found.map((suspect) => this.#lookInto(suspect, look)))

@@ -1,0 +1,123 @@
+/** `npm run bench -- flows`: flows against workflows written by hand in TypeScript, on the same Temporal, turn by turn. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Started, startPlatform } from '../test/support/start.ts'
+import { usedUs } from './cpu.ts'
+import { handWritten } from './flows/hand.ts'
+import { interleaved, print, throughput } from './measure.ts'
+import { aRoom } from './room.ts'
+
+const LATENCY_ROUNDS = 40
+const LANES = 50
+const TURNS = 3
+const TURN_MS = 6_000
+
+const flowOf = (name: string, ...tasks: readonly string[]) =>
+  [`document: { dsl: '1.0.3', namespace: bench, name: ${name}, version: '1.0.0' }`, 'do:', ...tasks].join(
+    '\n',
+  )
+
+const GET = (name: string) =>
+  `- ${name}: { call: http, with: { method: GET, endpoint: '\${ $workflow.input.url }' } }`
+
+const SOURCES = {
+  steps: flowOf(
+    'steps',
+    "- first: { set: { n: '${ .n + 1 }' } }",
+    "- second: { set: { n: '${ .n * 2 }' } }",
+    "- third: { set: { n: '${ .n }', even: '${ .n % 2 == 0 }' } }",
+    `- fourth: { set: '\${ . + { name: "run \\(.n)" } }' }`,
+    "- fifth: { set: '${ . + { done: true } }' }",
+  ),
+  calls: flowOf('calls', GET('one'), GET('two'), GET('three')),
+  fan: flowOf(
+    'fan',
+    `- all:\n    for: { each: n, in: '\${ [range(100)] }', concurrency: 100 }\n    do: [ ${GET('one').slice(2)} ]`
+      .replace('[ one', '[ { one')
+      .replace(/ \]$/, ' } ]'),
+  ),
+} as const
+type Work = keyof typeof SOURCES
+
+/** Prints latency one at a time, throughput of fifty, and whose processor's time it was. @param only some of the works */
+export async function flows(only: readonly string[]): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
+  const started = await startPlatform(dir, { checkReplies: false })
+  try {
+    const named = (Object.keys(SOURCES) as Work[]).filter((name) => only.length === 0 || only.includes(name))
+    await against(started, named)
+  } finally {
+    await started.stop()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function against({ running, stack }: Started, names: readonly Work[]): Promise<void> {
+  const [port = 0] = running.echoPorts
+  const echo = createServer((_request, reply) => {
+    reply.setHeader('content-type', 'application/json').end('{"ok":true}')
+  }).listen(port, '127.0.0.1')
+  const input = { n: 1, url: `http://127.0.0.1:${port}/` }
+  const { admin, workspaceId } = await aRoom(running)
+  const base = `/v1/flows/workspaces/${workspaceId}/definitions`
+  for (const [name, source] of Object.entries(SOURCES)) {
+    await admin.post(base, { source })
+    await admin.post(`${base}/${name}/versions`, {})
+  }
+  const hand = await handWritten(running.env['TEMPORAL_ADDRESS'] ?? '')
+  const flow = async (name: Work) => {
+    const run = await admin.post<{ status: string }>(`${base}/${name}/executions`, { input }, 30)
+    if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
+  }
+  print('one at a time', 'p50 ms', 'p99 ms', '× by hand')
+  for (const name of names) {
+    const works = { 'by hand': () => hand.run(name, input), flow: () => flow(name) }
+    const figures = await interleaved(name === 'fan' ? 10 : LATENCY_ROUNDS, works)
+    for (const [who, { p50Ms, p99Ms }] of Object.entries(figures))
+      print(`${name}, ${who}`, p50Ms, p99Ms, p50Ms / figures['by hand'].p50Ms)
+  }
+  print(`\n${LANES} at once`, 'per s', '× by hand', 'worker µs', 'API µs', 'servers µs')
+  for (const name of names) {
+    const works = { 'by hand': () => hand.run(name, input), flow: () => flow(name) }
+    const processes = [
+      [hand.pid, stack.supervisor.pid('worker')],
+      [stack.supervisor.pid('api')],
+      ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
+    ]
+    await crowded(name, name === 'fan' ? 4 : LANES, works, processes)
+  }
+  await hand.stop()
+  echo.close()
+}
+
+type Pids = readonly (number | undefined)[]
+
+/** Turn by turn, after one that does not count; with the processor's time of groups of processes for each run. */
+async function crowded(
+  name: string,
+  lanes: number,
+  works: Readonly<Record<string, () => Promise<unknown>>>,
+  processes: readonly Pids[],
+): Promise<void> {
+  const used = () => processes.map((pids) => pids.reduce((sum: number, pid) => sum + usedUs(pid), 0))
+  const sums = new Map<string, { rates: number[]; us: number[]; runs: number }>()
+  for (let turn = 0; turn <= TURNS; turn++) {
+    for (const [who, work] of Object.entries(works)) {
+      const [before, startedMs] = [used(), performance.now()]
+      const rate = await throughput(lanes, TURN_MS, work)
+      if (turn === 0) continue
+      const sum = sums.get(who) ?? { rates: [], us: processes.map(() => 0), runs: 0 }
+      sum.rates.push(rate)
+      sum.runs += (rate * (performance.now() - startedMs)) / 1_000
+      for (const [part, us] of used().entries()) sum.us[part] = (sum.us[part] ?? 0) + us - (before[part] ?? 0)
+      sums.set(who, sum)
+    }
+  }
+  const median = (rates: number[]) => rates.toSorted((a, b) => a - b)[rates.length >> 1] ?? 0
+  const limit = median(sums.get('by hand')?.rates ?? [])
+  for (const [who, { rates, us, runs }] of sums)
+    print(`${name}, ${who}`, median(rates), median(rates) / limit, ...us.map((each) => each / runs))
+}

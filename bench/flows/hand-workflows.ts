@@ -1,0 +1,27 @@
+/** What somebody would write by hand in TypeScript for the same work: the limit of a flow that is interpreted. */
+
+import { proxyActivities } from '@temporalio/workflow'
+
+export interface HandActivities {
+  get(url: string): Promise<unknown>
+}
+
+const { get } = proxyActivities<HandActivities>({ startToCloseTimeout: '10s', retry: { maximumAttempts: 3 } })
+
+export async function steps({ n }: { n: number }): Promise<unknown> {
+  const first = { n: n + 1 }
+  const second = { n: first.n * 2 }
+  const third = { ...second, even: second.n % 2 === 0 }
+  const fourth = { ...third, name: `run ${third.n}` }
+  return { ...fourth, done: true }
+}
+
+export async function calls({ url }: { url: string }): Promise<unknown> {
+  await get(url)
+  await get(url)
+  return get(url)
+}
+
+export async function fan({ url }: { url: string }): Promise<unknown> {
+  return Promise.all(Array.from({ length: 100 }, () => get(url)))
+}

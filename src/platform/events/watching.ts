@@ -1,0 +1,172 @@
+/** One trigger that hears: from where it has come to, in order, again where it could not be done. */
+
+import { LIMITS } from '../../core/limits.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Log } from '../log.ts'
+import { changesOf, type Entry, eventsOf, type StreamKey, type Streams } from './streams.ts'
+import type { Progress, Watches, WatchRow } from './watches.ts'
+
+/** What a trigger is, to whoever acts for it. */
+export interface Watch {
+  readonly ref: WorkspaceRef
+  readonly triggerId: string
+  readonly paused: boolean
+  /** As its kind has declared it. */
+  readonly spec: unknown
+  /** What it gave the last time. */
+  readonly gathered: unknown
+}
+
+export interface Heard {
+  /** Kept with the place. */
+  readonly gathered: unknown
+  /** For how long the thread was busy with it. */
+  readonly busyMs: number
+}
+
+/** Acts on entries of one stream. Where it throws, it is shown them again a while later. */
+export type Hear = (watch: Watch, entries: readonly Entry[]) => Promise<Heard>
+
+export interface Parts {
+  readonly watches: Watches
+  readonly streams: Streams
+  readonly hear: Hear
+  readonly log: Log
+}
+
+/** Comes after every entry. */
+const END = '+'
+const PLACES = ['events_after', 'changes_after'] as const
+
+export class Watching {
+  readonly #id: string
+  readonly #parts: Parts
+  readonly #done: Promise<void>
+  readonly #listeners = new Map<StreamKey, () => void>()
+  #row: WatchRow | undefined
+  #closed = false
+  /** Whether something came since it last looked. */
+  #isTold = false
+  #wake: () => void = () => {}
+
+  private constructor(id: string, parts: Parts, before: Watching | undefined) {
+    this.#id = id
+    this.#parts = parts
+    this.#done = this.#run(before)
+  }
+
+  /** @param before the same trigger as it was: what that has begun, it ends first */
+  static open(id: string, parts: Parts, before?: Watching): Watching {
+    return new Watching(id, parts, before)
+  }
+
+  /** What is being heard is heard to its end. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#wake()
+    await this.#done
+  }
+
+  async #run(before: Watching | undefined): Promise<void> {
+    await before?.close()
+    const { min, max } = LIMITS.watchRetryMs
+    let retryMs: number = min
+    while (!this.#closed) {
+      try {
+        const restMs = await this.#look()
+        retryMs = min
+        if (restMs > 0) await this.#wait(restMs)
+      } catch (error) {
+        this.#parts.log.warn({ err: error, trigger: this.#id, retryMs }, 'a trigger hears no events')
+        await this.#wait(retryMs)
+        retryMs = Math.min(retryMs * 2, max)
+      }
+    }
+    for (const stop of this.#listeners.values()) stop()
+  }
+
+  /** @returns for how long it then rests, so that the thread is there for others */
+  async #look(): Promise<number> {
+    this.#row ??= await this.#find()
+    const row = this.#row
+    if (row === undefined) return 0
+    this.#isTold = false
+    await this.#listen(row)
+    let busyMs = 0
+    let count = 0
+    for (const place of PLACES) {
+      const key = keyOf(row, place)
+      if (key === undefined || this.#closed) continue
+      const entries = await this.#parts.streams.between(key, row[place], END)
+      if (entries.length > 0) busyMs += await this.#hear(place, entries)
+      count += entries.length
+    }
+    if (count === 0) await this.#untilTold(LIMITS.watchIdleMs)
+    return busyMs * LIMITS.watchRestFactor
+  }
+
+  async #find(): Promise<WatchRow | undefined> {
+    const row = await this.#parts.watches.find(this.#id)
+    if (row === undefined) this.#closed = true
+    return row
+  }
+
+  /** Shows them, and keeps how far it has come. */
+  async #hear(place: (typeof PLACES)[number], entries: readonly Entry[]): Promise<number> {
+    // Who is resumed hears what comes from then on: so it is asked after the entries were read.
+    const row = this.#row?.paused === true ? await this.#find() : this.#row
+    if (row === undefined) return 0
+    const { gathered, busyMs } = await this.#parts.hear(watchOf(row), entries)
+    const progress: Progress = { ...row, gathered, [place]: entries.at(-1)?.id ?? row[place] }
+    const isKept = await this.#parts.watches.keep(row, progress)
+    // Of another version by now: that one hears it again.
+    if (isKept) this.#row = { ...row, ...progress }
+    else this.#closed = true
+    return busyMs
+  }
+
+  /** To be told, and not to ask all the time. */
+  async #listen(row: WatchRow): Promise<void> {
+    for (const place of PLACES) {
+      const key = keyOf(row, place)
+      if (key === undefined || this.#listeners.has(key)) continue
+      const { stop } = await this.#parts.streams.listen(key, () => {
+        this.#isTold = true
+        this.#wake()
+      })
+      this.#listeners.set(key, stop)
+    }
+  }
+
+  async #untilTold(ms: number): Promise<void> {
+    if (!this.#isTold) await this.#wait(ms)
+  }
+
+  /** Ends early where it is closed, or told of something. */
+  #wait(ms: number): Promise<void> {
+    if (this.#closed) return Promise.resolve()
+    return new Promise((done) => {
+      const timer = setTimeout(done, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        done()
+      }
+    })
+  }
+}
+
+/** The stream of such a place, where the trigger takes anything of it. */
+function keyOf(row: WatchRow, place: (typeof PLACES)[number]): StreamKey | undefined {
+  const { streams } = row.spec as { streams: readonly string[] }
+  const { ref } = watchOf(row)
+  if (place === 'events_after') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
+  return streams.includes('changes') ? changesOf(ref) : undefined
+}
+
+const watchOf = (row: WatchRow): Watch => ({
+  ref: { tenantId: row.tenant_id, workspaceId: row.workspace_id },
+  triggerId: row.id,
+  paused: row.paused,
+  spec: row.spec,
+  gathered: row.gathered,
+})

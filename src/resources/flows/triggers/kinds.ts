@@ -1,0 +1,8 @@
+/** Every kind of trigger there is. */
+
+import { events } from './events.ts'
+import { schedules } from './schedules.ts'
+import type { TriggerKind } from './trigger.ts'
+import { webhooks } from './webhooks.ts'
+
+export const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]

@@ -1,0 +1,122 @@
+/** Triggers that others call: what a flow declares of them, and the secrets that their senders sign with. */
+
+import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { notFound } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../../platform/scope.ts'
+import { makeSecret } from '../../../platform/webhooks/signature.ts'
+import { webhookPurpose } from '../../../platform/webhooks/webhooks.ts'
+import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+
+const KEY = 'webhook:'
+
+export const webhooks: TriggerKind = {
+  kind: 'webhook',
+  declared: ({ schedule }: FlowIR) => (schedule?.webhooks ?? []).map(declared),
+}
+
+const declared = (webhook: Webhook): Declared => ({
+  key: `${KEY}${webhook.name}`,
+  spec: { headers: [...(webhook.headers ?? [])] },
+})
+
+/** Headers that runs of this webhook are shown, by the names that its flow gives. */
+export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
+  (spec as { headers: string[] }).headers
+
+export const nameOf = (key: string): string => key.slice(KEY.length)
+
+/** Where deliveries go. */
+export const urlOf = (scope: WorkspaceScope, id: string): string =>
+  scope.addressOf(`/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
+
+/** A webhook as the one who publishes it is shown it. */
+export interface PublishedWebhook {
+  readonly id: string
+  readonly name: string
+  readonly url: string
+  /** When it is new: the only time that it is shown. */
+  readonly secret?: string
+}
+
+/** Secrets for the webhooks of a version that have none yet. */
+export class NewSecrets {
+  readonly #scope: WorkspaceScope
+  readonly #flowId: string
+  readonly #secrets: ReadonlyMap<string, string>
+
+  constructor(scope: WorkspaceScope, flowId: string, ir: FlowIR) {
+    this.#scope = scope
+    this.#flowId = flowId
+    this.#secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
+  }
+
+  /**
+   * For the transaction that publishes the version, after its triggers: whoever has a secret keeps it. Its rows are for
+   * {@link shown}.
+   */
+  statement(): Sql {
+    const made = [...this.#secrets].map(([key, secret]) => ({ key, sealed: this.#sealed(key, secret) }))
+    return sql`with made as (
+        insert into webhook_secrets (trigger_id, sealed)
+        select t.id, decode(m ->> 'sealed', 'base64')
+        from jsonb_array_elements(${JSON.stringify(made)}::jsonb) as m
+          join flow_triggers t on t.flow_id = ${this.#flowId} and t.key = m ->> 'key'
+        on conflict do nothing returning trigger_id
+      )
+      select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
+      from flow_triggers t where t.flow_id = ${this.#flowId} and t.kind = 'webhook' order by t.key`
+  }
+
+  /** @param rows of {@link statement} */
+  shown(rows: readonly object[]): PublishedWebhook[] {
+    return (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
+      const secret = is_new ? this.#secrets.get(key) : undefined
+      const url = urlOf(this.#scope, id)
+      return { id, name: nameOf(key), url, ...(secret !== undefined && { secret }) }
+    })
+  }
+
+  #sealed(key: string, secret: string): string {
+    return sealed(this.#scope, this.#flowId, key, secret).toString('base64')
+  }
+}
+
+function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
+  return scope.seal(webhookPurpose(flowId, key), Buffer.from(secret))
+}
+
+/**
+ * Gives a webhook another secret. The one before counts for a day more; one from before that does not.
+ * @throws Problem `not_found`
+ */
+export async function rotateSecret(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<{ secret: string; previous_until: string }> {
+  const trigger = await scope.row<{ flow_id: string; key: string }>(
+    sql`select flow_id, key from flow_triggers where id = ${id} and kind = 'webhook'`,
+  )
+  if (trigger === undefined) throw notFound('webhook')
+  const secret = makeSecret()
+  const made = sealed(scope, trigger.flow_id, trigger.key, secret)
+  const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
+  const row = await scope.row<{ previous_until: string }>(sql`
+    update webhook_secrets set sealed = ${made}, previous = sealed, previous_until = now() + ${grace}, rotated_at = now()
+    where trigger_id = ${id} returning previous_until`)
+  if (row === undefined) throw notFound('webhook')
+  return { secret, previous_until: row.previous_until }
+}
+
+/** What came, as a run is given it. */
+export interface WebhookInput {
+  /** Of the delivery: the same each time that it is sent again. */
+  readonly id: string
+  /** When this attempt was sent, RFC 3339. */
+  readonly time: string
+  readonly headers: Readonly<Record<string, string>>
+  /** JSON where its media type says so, else text. */
+  readonly body: Json
+}

@@ -1,0 +1,36 @@
+/** Knows how many runs began one by the event of another before this one: that travels on to all that the run does. */
+
+import { defaultPayloadConverter, type Headers } from '@temporalio/common'
+import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
+import { type FlowRunInput, HOPS_HEADER } from '../core/work.ts'
+
+export const interceptors: WorkflowInterceptorsFactory = () => {
+  let hops = 0
+  const carried = (headers: Headers): Headers =>
+    hops === 0 ? headers : { ...headers, [HOPS_HEADER]: defaultPayloadConverter.toPayload(hops) }
+  return {
+    inbound: [
+      {
+        execute: async (input, next) => {
+          hops = hopsIn(input.headers, input.args)
+          return next(input)
+        },
+      },
+    ],
+    outbound: [
+      {
+        scheduleActivity: (input, next) => next({ ...input, headers: carried(input.headers) }),
+        continueAsNew: (input, next) => next({ ...input, headers: carried(input.headers) }),
+        startChildWorkflowExecution: (input, next) => next({ ...input, headers: carried(input.headers) }),
+        scheduleLocalActivity: (input, next) => next({ ...input, headers: carried(input.headers) }),
+      },
+    ],
+  }
+}
+
+/** A run that an event began says it itself; one that another run began has it from there. */
+function hopsIn(headers: Headers, [first]: readonly unknown[]): number {
+  const payload = headers[HOPS_HEADER]
+  if (payload !== undefined && payload !== null) return defaultPayloadConverter.fromPayload<number>(payload)
+  return (first as Partial<FlowRunInput> | undefined)?.trigger?.hops ?? 0
+}

@@ -1,0 +1,290 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Flows that events start, on the real servers: whose events, each once, and no flow that starts itself for ever. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { isBefore } from '../../src/platform/events/streams.ts'
+import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+interface Published {
+  readonly name: string
+  readonly flowId: string
+  readonly triggerId: string
+}
+
+/** Publishes a flow that these events start. */
+async function publish(
+  on: string,
+  { at = room, name = unique('on'), more = '', tasks = '' } = {},
+): Promise<Published> {
+  const list = tasks === '' ? "  - a: { set: { got: '${ . }' } }" : tasks
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: ${on}${more} }\ndo:\n${list}`
+  const headers = { 'content-type': 'application/yaml' }
+  const found = await call('GET', `${at.flows}/definitions/${name}`, { as: at.operator })
+  const [method, path] = found.status === 200 ? ['PUT', `/definitions/${name}`] : ['POST', '/definitions']
+  await call(method as string, `${at.flows}${path}`, { as: at.operator, body: source, headers })
+  const published = await call('POST', `${at.flows}/definitions/${name}/versions`, {
+    as: at.operator,
+    body: {},
+  })
+  expect(published.status, JSON.stringify(published.body)).toBe(201)
+  const flowId = published.body.flow_id
+  const [row] = await asSuperuser<{ id: string }>('select id from tenon.flow_triggers where flow_id = $1', [
+    flowId,
+  ])
+  return { name, flowId, triggerId: row?.id ?? '' }
+}
+
+const emit = async (topic: string, data: unknown, at = room) => {
+  const { body } = await call('POST', '/v1/events/publish', { as: at.service, body: { topic, data } })
+  return body.id as string
+}
+
+interface Run {
+  readonly id: string
+  readonly status: string
+  readonly input: unknown
+}
+
+const runsOf = ({ flowId }: Published) =>
+  asSuperuser<Run>('select id, status, input from tenon.executions where flow_id = $1 order by id', [flowId])
+
+/** Its runs, once there are so many that have ended. */
+const ended = (flow: Published, count: number) =>
+  eventually(async () => {
+    const runs = await runsOf(flow)
+    return runs.filter(({ status }) => status === 'completed').length >= count ? runs : undefined
+  })
+
+/** Its runs when all that was published before has been heard. */
+async function heard(flow: Published, at = room): Promise<Run[]> {
+  const topic = unique('mark')
+  const mark = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
+  await emit(topic, {}, at)
+  await ended(mark, 1)
+  const places = async (id: string) =>
+    (
+      await asSuperuser<{ events_after: string }>(
+        'select events_after from tenon.event_watches where trigger_id = $1',
+        [id],
+      )
+    )[0]
+  await eventually(async () => {
+    const [its, ours] = [await places(mark.triggerId), await places(flow.triggerId)]
+    return ours === undefined || (its !== undefined && !isBefore(ours.events_after, its.events_after))
+      ? true
+      : undefined
+  })
+  return runsOf(flow)
+}
+
+test('an event starts a run, which is given its data, in the name of who published', async () => {
+  const topic = unique('orders')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  await emit(unique('other'), { n: 0 })
+  await emit(topic, { n: 1 })
+  const [run, second] = await ended(flow, 1)
+  expect([run?.input, second]).toEqual([[{ n: 1 }], undefined])
+  const { body } = await call('GET', `${room.flows}/executions/${run?.id}`, { as: room.operator })
+  expect(body).toMatchObject({
+    trigger: { kind: 'event', id: flow.triggerId },
+    output: { got: [{ n: 1 }] },
+  })
+  const version = await call('GET', `${room.flows}/definitions/${flow.flowId}/versions/1`, {
+    as: room.operator,
+  })
+  expect(body.started_by).toBe(version.body.created_by)
+})
+
+test('filters look into the event; `read: envelope` gives all of it', async () => {
+  const topic = unique('sums')
+  const filter = `{ with: { type: ${topic}, data: '\${ .sum + 0 > 10 }' } }`
+  const flow = await publish(`{ any: [${filter}, { with: { type: ${topic}.vip } }] }`, {
+    more: ', read: envelope',
+  })
+  for (const sum of [5, 11, 'text', null]) await emit(topic, { sum })
+  await emit(`${topic}.vip`, { sum: 1 })
+  const runs = (await ended(flow, 2)).map(({ input }) => (input as { type: string; data: object }[])[0])
+  expect(runs).toMatchObject([
+    { type: topic, data: { sum: 11 }, source: `/workspaces/${room.workspaceId}` },
+    { type: `${topic}.vip`, data: { sum: 1 } },
+  ])
+  expect(await heard(flow)).toHaveLength(2)
+})
+
+test('events of `all` start one run when they have come together', async () => {
+  const topic = unique('both')
+  const one = (type: string) =>
+    `{ with: { type: ${topic}.${type} }, correlate: { order: { from: .data.order } } }`
+  const flow = await publish(`{ all: [${one('paid')}, ${one('packed')}] }`)
+  await emit(`${topic}.paid`, { order: 1 })
+  await emit(`${topic}.packed`, { order: 2 })
+  await emit(`${topic}.packed`, { order: 1 })
+  const runs = await ended(flow, 1)
+  expect(runs.map(({ input }) => input)).toEqual([[{ order: 1 }, { order: 1 }]])
+  await emit(`${topic}.paid`, { order: 2 })
+  expect((await ended(flow, 2)).map(({ input }) => input)).toContainEqual([{ order: 2 }, { order: 2 }])
+})
+
+test('changes of documents start runs of their own workspace alone', async () => {
+  const collection = unique('c').replace('-', '_')
+  const on = `{ one: { with: { type: collections.${collection}.created } } }`
+  const sibling = await aWorkspace(room)
+  const [flow, theirs] = [await publish(on), await publish(on, { at: sibling })]
+  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
+  const [run] = await ended(flow, 1)
+  expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
+  await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
+  expect((await ended(theirs, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
+  expect(await runsOf(flow)).toHaveLength(1)
+})
+
+test('events are heard in all workspaces of their tenant, and in no other tenant', async () => {
+  const topic = unique('shared')
+  const on = `{ one: { with: { type: ${topic} } } }`
+  const [sibling, other] = [await aWorkspace(room), await aRoom()]
+  const [inSibling, elsewhere] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
+  const everything = await publish('{ any: [] }', { at: other })
+  await emit(topic, { n: 1 })
+  expect(await ended(inSibling, 1)).toHaveLength(1)
+  await emit(topic, { n: 2 }, other)
+  expect((await ended(elsewhere, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+  const told = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
+  expect(told).toContain('"n":2')
+  expect(told).not.toContain('"n":1')
+})
+
+test('what was published before is not heard; over versions nothing is lost or doubled', async () => {
+  const topic = unique('again')
+  const on = `{ one: { with: { type: ${topic} } } }`
+  await emit(topic, { n: 0 })
+  const flow = await publish(on)
+  for (let n = 1; n <= 20; n++) {
+    await emit(topic, { n })
+    if (n % 5 === 0) await publish(on, { name: flow.name })
+  }
+  const runs = await ended(flow, 20)
+  const numbers = runs.map(({ input }) => (input as { n: number }[])[0]?.n)
+  expect(numbers.toSorted((a, b) => Number(a) - Number(b))).toEqual(
+    Array.from({ length: 20 }, (_, n) => n + 1),
+  )
+})
+
+test('what is not declared any more, or is deleted, is not heard', async () => {
+  const topic = unique('gone')
+  const [changed, deleted] = [
+    await publish(`{ one: { with: { type: ${topic} } } }`),
+    await publish(`{ one: { with: { type: ${topic} } } }`),
+  ]
+  await publish(`{ one: { with: { type: ${topic}.other } } }`, { name: changed.name })
+  await call('DELETE', `${room.flows}/definitions/${deleted.flowId}`, { as: room.operator })
+  await emit(topic, {})
+  expect(await heard(changed)).toEqual([])
+  expect(
+    await asSuperuser('select 1 from tenon.event_watches where trigger_id = $1', [deleted.triggerId]),
+  ).toEqual([])
+})
+
+test('events pass a paused trigger by', async () => {
+  const topic = unique('paused')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const turn = (verb: string) =>
+    call('POST', `${room.flows}/triggers/${flow.triggerId}/${verb}`, { as: room.operator, body: {} })
+  expect((await turn('pause')).body).toMatchObject({ kind: 'event', paused: true })
+  await emit(topic, { n: 1 })
+  expect(await heard(flow)).toEqual([])
+  await turn('resume')
+  await emit(topic, { n: 2 })
+  expect((await ended(flow, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+})
+
+test('an event that is passed on twice is one run', async () => {
+  const topic = unique('twice')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  await emit(topic, { n: 1 })
+  const [run] = await ended(flow, 1)
+  await asSuperuser("update tenon.event_watches set events_after = '0-0' where trigger_id = $1", [
+    flow.triggerId,
+  ])
+  await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })
+  await emit(topic, { n: 2 })
+  expect((await ended(flow, 2)).map(({ id }) => id)).toEqual([run?.id, expect.any(String)])
+})
+
+test('a filter that costs too much, or fails, starts nothing and holds nobody up', async () => {
+  const topic = unique('bomb')
+  const bomb = await publish(`{ one: { with: { type: ${topic}, data: '\${ [range(.n)] | length > 1 }' } } }`)
+  const flow = await publish(`{ one: { with: { type: ${topic}.after } } }`)
+  for (let n = 0; n < 50; n++) await emit(topic, { n: 1e9 })
+  await emit(topic, { n: 'text' })
+  await emit(`${topic}.after`, {})
+  expect(await ended(flow, 1)).toHaveLength(1)
+  await emit(topic, { n: 5 })
+  expect((await ended(bomb, 1)).map(({ input }) => input)).toEqual([[{ n: 5 }]])
+})
+
+test('a flow that publishes what starts it is ended after a while', async () => {
+  const topic = unique('loop')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
+    tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
+  })
+  await emit(topic, {})
+  const runs = await ended(flow, LIMITS.eventHopsMax)
+  expect(runs).toHaveLength(LIMITS.eventHopsMax)
+  expect(await heard(flow)).toHaveLength(LIMITS.eventHopsMax)
+}, 60_000)
+
+test('so is one that changes a document whose changes start it, also through a flow that it runs', async () => {
+  const collection = unique('loop').replace('-', '_')
+  const child = unique('child')
+  await publish('{ one: { with: { type: never } } }', {
+    name: child,
+    tasks: `  - write: { call: collection.create, with: { name: ${collection}, document: { a: 1 } } }`,
+  })
+  const flow = await publish(`{ one: { with: { type: collections.${collection}.created } } }`, {
+    tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
+  })
+  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: {} })
+  const runs = await ended(flow, LIMITS.eventHopsMax)
+  expect(runs).toHaveLength(LIMITS.eventHopsMax)
+  const events = await eventually(async () => {
+    const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
+      as: room.service,
+    })
+    return body.data.length === LIMITS.eventHopsMax + 1 ? body.data : undefined
+  })
+  expect(events).toHaveLength(LIMITS.eventHopsMax + 1)
+  expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
+}, 60_000)
+
+test('a suspended workspace begins nothing, and not all at once when it is resumed', async () => {
+  const [sibling, topic] = [await aWorkspace(room), unique('held')]
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, { at: sibling })
+  const turn = (verb: string) =>
+    call('POST', `/v1/workspaces/${sibling.workspaceId}/${verb}`, { as: sibling.operator, body: {} })
+  await turn('suspend')
+  await eventually(async () => {
+    const { status } = await call('GET', '/v1/collections', { as: sibling.service })
+    return status === 403 ? true : undefined
+  })
+  await eventually(async () => {
+    const before = (await runsOf(flow)).length
+    await emit(topic, { early: true })
+    await heard(flow, room)
+    return (await runsOf(flow)).length === before ? true : undefined
+  })
+  const before = (await runsOf(flow)).length
+  await turn('resume')
+  await eventually(async () => {
+    await emit(topic, { early: false })
+    const last = (await runsOf(flow)).at(-1)
+    return JSON.stringify(last?.input) === '[{"early":false}]' ? true : undefined
+  })
+  const early = (await runsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
+  expect(early).toHaveLength(before)
+}, 60_000)
