@@ -1,12 +1,12 @@
 /** Looks for executions that a crash may have left behind, and for places nobody has handed on: one process at a time. */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Log } from './log.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
-import { SystemScope } from './system.ts'
+import type { SystemScope } from './system.ts'
+import { type Held, Turn } from './turn.ts'
 
 /** What is to be looked into, within its own workspace. */
 export type Suspect = { readonly ref: WorkspaceRef } & (
@@ -15,58 +15,36 @@ export type Suspect = { readonly ref: WorkspaceRef } & (
   | { readonly flow: string; readonly key: string }
 )
 
-/** An arbitrary number of ours. Who has it is the one process that looks. */
-const LOCK = 7_302_518
-const { againSeconds, soonSeconds, atOnce } = LIMITS.mending
+const DUTY = { reason: 'mender', lock: 7_302_519, waits: 'nobody looks after executions' } as const
+const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.mending
 
 export class Overdue {
-  readonly #database: Database
+  readonly #turn: Turn
   readonly #log: Log
-  readonly #stopped = new AbortController()
-  #running: Promise<void> | undefined
 
   constructor(database: Database, log: Log) {
-    this.#database = database
+    this.#turn = new Turn(database, DUTY, log)
     this.#log = log
   }
 
   /** Runs until it is closed. Every worker does so; the others wait for their turn. */
   start(look: (suspect: Suspect) => Promise<void>): void {
-    this.#running ??= this.#run(look)
+    this.#turn.start((held) => this.#watch(held, look))
   }
 
   /** Finishes what it is looking into. */
-  async close(): Promise<void> {
-    this.#stopped.abort()
-    await this.#running
+  close(): Promise<void> {
+    return this.#turn.close()
   }
 
-  async #run(look: (suspect: Suspect) => Promise<void>): Promise<void> {
-    while (!this.#hasStopped) {
-      try {
-        await this.#takeTurn(look)
-      } catch (error) {
-        this.#log.warn({ err: error }, 'nobody looks after executions')
-        await this.#wait(LIMITS.relayRetryMs.max)
-      }
-    }
-  }
-
-  async #takeTurn(look: (suspect: Suspect) => Promise<void>): Promise<void> {
-    const session = await this.#database.session()
-    const system = new SystemScope('mender', session)
-    const isOurs = () => system.row<{ ours: boolean }>(sql`select pg_try_advisory_lock(${LOCK}) as ours`)
-    try {
-      while (!this.#hasStopped && (await isOurs())?.ours !== true) await this.#wait(LIMITS.relayTurnMs)
-      // Whoever was before us may have died in the midst of something that Temporal takes up again by itself.
-      await this.#wait(soonSeconds * 1_000)
-      while (!this.#hasStopped) {
-        const found = await suspects(system)
-        await Promise.all(found.map((suspect) => this.#lookInto(suspect, look)))
-        await this.#wait(LIMITS.mending.pollMs)
-      }
-    } finally {
-      session.end()
+  async #watch(held: Held, look: (suspect: Suspect) => Promise<void>): Promise<void> {
+    // Whoever was before us may have died in the midst of something that Temporal takes up again by itself.
+    await held.wait(soonSeconds * 1_000)
+    while (!held.isOver) {
+      const found = await suspects(held.system)
+      await Promise.all(found.map((suspect) => this.#lookInto(suspect, look)))
+      held.wentWell()
+      await held.wait(pollMs)
     }
   }
 
@@ -75,14 +53,6 @@ export class Overdue {
     await look(suspect).catch((error: unknown) =>
       this.#log.warn({ err: error, suspect }, 'an execution is not mended yet'),
     )
-  }
-
-  get #hasStopped(): boolean {
-    return this.#stopped.signal.aborted
-  }
-
-  async #wait(ms: number): Promise<void> {
-    await pause(ms, undefined, { signal: this.#stopped.signal }).catch(() => {})
   }
 }
 
