@@ -10,7 +10,7 @@ export interface RunInfo {
   /** Who has started it: a subject. */
   readonly started_by?: string
   /** What `$secrets` shows: handles that stand for the values, which never come here. */
-  readonly secrets?: Readonly<Record<string, string>>
+  readonly secrets?: JsonObject
   /** Tasks entered before the run is taken for an endless loop. */
   readonly stepsMax?: number
 }

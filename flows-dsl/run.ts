@@ -5,6 +5,7 @@ import { FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
+import type { Patch } from './machine/patch.ts'
 import { pack, type Snapshot, unpack } from './machine/snapshot.ts'
 import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
@@ -132,6 +133,20 @@ export class Drive {
       return 'The step does not wait for a decision about its error.'
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
     return undefined
+  }
+
+  /** Somebody mends the data of the run. @returns why that is refused, if it is */
+  patch(what: Patch): string | undefined {
+    return this.#machine.patch(what)
+  }
+
+  /** Whether steps wait for somebody to decide about their errors. */
+  get isHeld(): boolean {
+    return this.#isHeld
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
   }
 
   /** Gives the run up; it undoes what it must and ends cancelled. */

@@ -81,14 +81,15 @@ export class Desk {
     this.surroundings.record({ step: this.step(task), at_ms: this.surroundings.nowMs(), ...what })
   }
 
-  step({ pointer, iteration }: TaskFrame): StepRef {
+  step(task: TaskFrame): StepRef {
+    const { pointer, iteration } = task
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return { pointer, name, kind, iteration, summary }
+    return { pointer, name, kind, iteration, place: this.frames.placeOf(task), summary }
   }
 
   #flowStep(): StepRef {
     const { name } = this.ir.document
-    return { pointer: '', name, kind: 'flow', iteration: 0, summary: name }
+    return { pointer: '', name, kind: 'flow', iteration: 0, place: '', summary: name }
   }
 }

@@ -2,10 +2,11 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf } from '../json.ts'
+import { nameOf, placeOf } from './places.ts'
 import type { EffectFrame, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
 
-/** A frame that is to be added: the table gives it its number and no children. */
-type New<F extends Frame> = Omit<F, 'id' | 'children'>
+/** A frame that is to be added: the table gives it its number, its place, and no children. */
+type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>
 
 export class Frames {
   readonly #state: RunState
@@ -16,10 +17,19 @@ export class Frames {
 
   add<F extends ListFrame | TaskFrame | EffectFrame>(frame: New<F>): F {
     const id = this.#state.nextId++
-    const added = { ...frame, id, children: [] } as unknown as F
+    const parent = this.get(frame.parent)
+    const nth = parent === undefined ? 0 : count(parent, nameOf(frame))
+    const added = { ...frame, id, children: [], ...(nth > 0 && { nth }) } as unknown as F
     this.#state.frames[id] = added
-    this.get(frame.parent)?.children.push(id)
+    parent?.children.push(id)
     return added
+  }
+
+  /** Where a task is entered ({@link placeOf}). */
+  placeOf(task: TaskFrame): string {
+    const around: Frame[] = []
+    for (let at: Frame | undefined = task; at !== undefined; at = this.get(at.parent)) around.unshift(at)
+    return placeOf(around)
   }
 
   get(id: number): Frame | undefined {
@@ -93,4 +103,13 @@ export class Frames {
   tops(): Frame[] {
     return Object.values(this.#state.frames).filter(({ parent }) => parent === 0)
   }
+}
+
+/** @returns how many of that name were begun before */
+function count(parent: Frame, name: string | undefined): number {
+  if (name === undefined) return 0
+  parent.begun ??= {}
+  const nth = parent.begun[name] ?? 0
+  parent.begun[name] = nth + 1
+  return nth
 }

@@ -10,6 +10,7 @@ import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
 import { Desk } from './desk.ts'
 import type { Release } from './hold.ts'
+import { type Patch, patch } from './patch.ts'
 import type { RunResult, RunState } from './state.ts'
 import type { Command, Happening, Surroundings } from './surroundings.ts'
 import { Tasks } from './tasks.ts'
@@ -143,6 +144,18 @@ export class Machine {
       const task = this.#desk.frames.entry(step)
       if (task !== undefined) this.#tasks.release(task, decision)
     })
+  }
+
+  /**
+   * Changes what the tasks that come will see: `$context`, and what a step that is held gets when it is tried again.
+   * @returns why it is refused, if it is; nothing is changed then
+   */
+  patch(what: Patch): string | undefined {
+    let refused: string | undefined
+    this.#desk.turn(() => {
+      refused = patch(this.#desk, what)
+    })
+    return refused
   }
 
   /** Time for which nothing may go on does not count for what limits other work. @param durationMs of that time */

@@ -19,6 +19,10 @@ interface Common {
   readonly key: string
   /** In the order in which they began. */
   readonly children: number[]
+  /** How many of its name its parent had begun before it; nothing for none. */
+  readonly nth?: number
+  /** How many it has begun of each name, `/` before each. */
+  begun?: Record<string, number>
   /** Where a `$context` of its own begins. */
   memory?: Memory
 }
@@ -38,7 +42,8 @@ export interface ListFrame extends Common {
 export interface TaskFrame extends Common {
   readonly is: 'task'
   readonly pointer: string
-  readonly raw: Json
+  /** Before `input.from`. */
+  raw: Json
   readonly iteration: number
   readonly startedMs: number
   /** After `input.from`; nothing before. */

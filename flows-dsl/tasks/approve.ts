@@ -12,6 +12,7 @@ const TITLE_BYTES_MAX = 1_024
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
   keys: ['approve'],
+  isAnswered: true,
   compile(task, { checker }) {
     return compileApprove(task, checker)
   },

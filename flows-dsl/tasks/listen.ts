@@ -8,6 +8,7 @@ import { type Child, doneAs, type Move, type Running, type TaskType } from './ta
 export const listen: TaskType<ListenBody> = {
   kind: 'listen',
   keys: ['listen', 'foreach'],
+  isAnswered: true,
   compile: compileListen,
   lists({ foreach }) {
     return foreach === undefined ? {} : { foreach: [foreach.task] }

@@ -13,6 +13,8 @@ export interface StepRef {
   readonly kind: string
   /** How often this pointer was entered before. */
   readonly iteration: number
+  /** The same in every run that takes the same way (machine/places.ts). */
+  readonly place: string
   /** One line for people, at most 200 bytes of UTF-8. */
   readonly summary: string
 }

@@ -3,7 +3,8 @@
 import type { Checker } from '../checker.ts'
 import { entryOf, type LocatedMap } from '../located.ts'
 
-const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/
+/** Of a secret, wherever it is kept. */
+export const SECRET_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,62}$/
 
 /** The names of `use.secrets`. */
 export function compileSecrets(use: LocatedMap, checker: Checker): readonly string[] {
@@ -17,7 +18,7 @@ export function compileSecrets(use: LocatedMap, checker: Checker): readonly stri
   for (const item of list.items) {
     const name = checker.text(item, 'The name of a secret')
     if (name === undefined) continue
-    if (!NAME.test(name)) {
+    if (!SECRET_NAME.test(name)) {
       checker.fault('value_invalid', item, `\`${name}\` cannot be the name of a secret.`)
     } else if (names.has(name)) {
       checker.fault('value_invalid', item, `The secret \`${name}\` is declared twice.`)

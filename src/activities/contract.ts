@@ -20,6 +20,8 @@ export interface FunctionCall {
   readonly arguments: { [name: string]: Json }
   /** Where the call was held before: the attempt that it goes on with. */
   readonly begun?: Begun
+  /** Names of the secrets that the run may use; nothing where it has none. */
+  readonly secrets?: readonly string[]
 }
 
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */

@@ -13,6 +13,8 @@ export interface Way {
   readonly tokens: Tokens
   /** The run that calls; a token is never used for another. */
   readonly run: string
+  /** Told of tokens that issuers give: they must not be shown either. */
+  readonly given?: (token: string) => void
 }
 
 /**
@@ -23,8 +25,7 @@ export interface Way {
 export async function sendAs(authentication: unknown, outbound: Outbound, way: Way): Promise<Inbound> {
   const { line } = way
   if (authentication === undefined) return line.send(outbound)
-  const { scheme, secret, properties } = fieldsOf(authentication)
-  if (secret !== undefined) throw noSecrets()
+  const { scheme, properties } = fieldsOf(authentication)
   const given = fieldsOf(properties)
   if (scheme === 'basic') return line.send(authorized(outbound, basic(given)))
   if (scheme === 'bearer') return line.send(authorized(outbound, bearer(textOf(given, 'token', 'bearer'))))
@@ -38,13 +39,15 @@ async function sendWithToken(
   scheme: 'oauth2' | 'oidc',
   given: Fields,
   outbound: Outbound,
-  { line, tokens, run }: Way,
+  { line, tokens, run, given: told }: Way,
 ): Promise<Inbound> {
   const { text, isKept } = await tokens.of(run, scheme, given, line)
+  told?.(text)
   const inbound = await line.send(authorized(outbound, bearer(text)))
   if (inbound.status !== 401 || !isKept) return inbound
   tokens.forget(run, scheme, given)
   const renewed = await tokens.of(run, scheme, given, line)
+  told?.(renewed.text)
   return line.send(authorized(outbound, bearer(renewed.text)))
 }
 
@@ -72,9 +75,4 @@ function nameAndPassword(given: Fields, scheme: string): { username: string; pas
     username: textOf(given, 'username', scheme),
     password: textOf(given, 'password', scheme),
   }
-}
-
-function noSecrets() {
-  const detail = 'Secrets cannot be stored yet; give the properties of the authentication in its place.'
-  return callFailure('configuration', detail)
 }

@@ -2,13 +2,11 @@
 
 import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
-import { notFound, Problem } from '../core/problem.ts'
+import { Problem } from '../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
-import { runAudited } from '../resources/audited.ts'
-import { callable } from '../resources/catalogue.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { beginSubflow } from '../resources/flows/subflows.ts'
 import { admitTrigger } from '../resources/flows/triggers/admission.ts'
@@ -17,12 +15,14 @@ import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
 import { changeStanding } from '../resources/suspension.ts'
-import type { Activities, FunctionCall } from './contract.ts'
+import { callFunction } from './call-function.ts'
+import type { Activities } from './contract.ts'
 import type { Call } from './door.ts'
 import { beating } from './heartbeat.ts'
 import type { Way } from './http-auth.ts'
 import { Tokens } from './http-auth-tokens.ts'
-import { callHttp } from './http-call.ts'
+import { hidingTokens, sendHttp, withDocumentSecrets } from './http-secrets.ts'
+import { type Lent, lentTo, refuseSecrets, secretly, withValues } from './lending.ts'
 import { Line } from './line.ts'
 import { Documents } from './openapi-document.ts'
 import { planOpenApi } from './openapi-plan.ts'
@@ -77,23 +77,37 @@ export function createActivities(platform: Platform): Implementation {
     provisionFailed: (call, input, detail) => failProvisioning(admin(call), input, detail),
     buildIndex: (call, input, name) => beating(buildIndex(hands(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(hands(call), input, name, failure),
-    callFunction: async (call, request) =>
-      bounded(await callFunction(await active(call, 'service'), request)),
-    beginSubflow: async (call, request) =>
-      bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments)),
+    callFunction: async (call, request) => {
+      const work = async (lent?: Lent) => callFunction(await active(call, 'service'), request, lent)
+      return bounded(await secretly(record(call), lentTo(call, request), work))
+    },
+    beginSubflow: async (call, request) => {
+      refuseSecrets(request.arguments)
+      return bounded(await beginSubflow(await active(call, 'workspace_admin'), request.arguments))
+    },
     admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => register(record(call), input),
     callHttp: async (call, request) => {
-      return bounded(await callHttp(request.arguments, await way(call)))
+      const work = async (lent?: Lent) => sendHttp(request.arguments, await way(call), lent?.secrecy)
+      return bounded(await secretly(record(call), lentTo(call, request), work))
     },
     planOpenApi: async (call, request) => {
       const { tenantId, workspaceId } = workspaceOf(call)
       const whose = `${tenantId}:${workspaceId}`
       const read = await way(call, LIMITS.openApi.timeoutMs)
-      return bounded(await planOpenApi(request.arguments, whose, documents, read))
+      const work = async (lent?: Lent) => {
+        const { arguments: given } = request
+        if (lent === undefined) return planOpenApi(given, whose, documents, read)
+        const hiding = hidingTokens(read, lent.secrecy)
+        return planOpenApi(withDocumentSecrets(given, lent.secrecy), whose, documents, hiding)
+      }
+      return bounded(await secretly(record(call), lentTo(call, request), work))
     },
-    runFunction: (call, input) =>
-      beating(runFunction(platform.functions, () => active(call, 'service'), input)),
+    runFunction: (call, input) => {
+      const open = () => active(call, 'service')
+      const work = (lent?: Lent) => runFunction(platform.functions, open, withValues(input, lent))
+      return beating(secretly(record(call), input.secrets, work)) as Promise<Json>
+    },
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }
@@ -118,11 +132,4 @@ function workspaceOf({ ref }: Call): WorkspaceRef {
   const { tenantId, workspaceId } = ref
   if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
   return { tenantId, workspaceId }
-}
-
-/** The same operation that the API runs, with the same schema: a flow can do no more than a service key. */
-async function callFunction(scope: WorkspaceScope, request: FunctionCall): Promise<unknown> {
-  const operation = callable(request.function)
-  if (operation === undefined) throw notFound('function')
-  return runAudited(operation, scope, request.arguments, { kind: 'run', requestId: scope.actor.subject })
 }

@@ -4,6 +4,8 @@ import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { EXECUTION_LIMITS } from './limits/executions.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
+import { MCP_LIMITS } from './limits/mcp.ts'
+import { SECRET_LIMITS } from './limits/secrets.ts'
 import { TRIGGER_LIMITS } from './limits/triggers.ts'
 
 export const LIMITS = {
@@ -77,8 +79,10 @@ export const LIMITS = {
   keyUseLagMs: 60_000,
   /** Below what Temporal takes as one payload (2 MB). */
   stepOutputBytesMax: 1_048_576,
-  /** Of what a call answered, as it is kept with its step, for simulations. */
-  stepAnswerCharsMax: 16_384,
+  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
+  stepAnswerCharsMax: 65_536,
+  /** What a run takes over from the one that it repeats. */
+  reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   scheduleNoteCharsMax: 500,
   /** What a flow hands to one call, as it travels; and to all calls under way, which may leave in one message (4 MB). */
   stepInputBytesMax: 2_000_000,
@@ -234,25 +238,12 @@ export const LIMITS = {
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,
-  /** Several clients read the first page of tools/list alone, so there is only one. */
-  mcpToolsMax: 100,
-  mcpToolNameCharsMax: 64,
-  mcpDescriptionCharsMax: 2_000,
-  mcpCandidateThingsMax: 100,
-  mcpArgumentsDepthMax: 64,
-  /** Of a whole JSON-RPC message: the arguments and what is around them. */
-  mcpMessageDepthMax: 70,
-  mcpResultBytesMax: 1_048_576,
-  mcpManifestsCachedMax: 200,
-  /** Of each server, by one node. */
-  mcpStrangersRecordedPerMinute: 60,
-  mcpTokenSeconds: 600,
-  /** Below the 60 s after which common clients give a call up. */
-  mcpFlowWaitSeconds: 25,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...MCP_LIMITS,
+  ...SECRET_LIMITS,
   ...TRIGGER_LIMITS,
   ...EXECUTION_LIMITS,
 } as const

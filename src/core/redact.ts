@@ -17,7 +17,7 @@ const NAMES = new Set([
 const known = new Map<string, boolean>()
 
 /** Whether what stands under this name is a secret, whatever it looks like. */
-function isSecretName(name: string): boolean {
+export function isSecretName(name: string): boolean {
   if (name.length > LIMITS.secretNameCharsMax) return false
   const found = known.get(name)
   if (found !== undefined) return found

@@ -62,6 +62,15 @@ export interface FunctionRunInput {
   readonly input: Json
   readonly timeout_ms: number
   readonly memory_mb: number
+  /** What the run of a flow has lent to it: handles in the input stand for values. */
+  readonly secrets?: LentSecrets
+}
+
+/** Secrets that a run may use, never their values. */
+export interface LentSecrets {
+  /** The workflow id of the run whose handles they are. */
+  readonly run: string
+  readonly names: readonly string[]
 }
 
 /** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
@@ -76,6 +85,12 @@ export interface StepUpdate {
   readonly error?: Json
   /** What the outside answered it, where that is not large. */
   readonly answer?: Json
+  /** It was too large to be kept. */
+  readonly cut?: true
+  /** The same in every run that takes the same way (flows-dsl/machine/places.ts). */
+  readonly place: string
+  /** Answered by the run that this one repeats. */
+  readonly reused?: true
   readonly started_at: string
   readonly ended_at?: string
 }
@@ -88,6 +103,9 @@ export interface RunUpdate {
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
+  /** Whether somebody has paused it, where that has changed, and what he has said of it. */
+  readonly paused?: boolean
+  readonly pause_reason?: string | null
 }
 
 /** What can have started a run. */
@@ -132,6 +150,9 @@ export interface FlowRunInput {
   /** Nothing in runs from before triggers. */
   readonly trigger?: RunTrigger
   readonly correlation_key?: string
+  /** What `$secrets` shows: handles by the names that the version declares; nothing where it declares none. */
+  readonly secrets?: { [name: string]: Json }
+  readonly reuse?: RunReuse | undefined
   /** How many runs are above it; nothing for none. */
   readonly depth?: number
   /** Where the run has been before, under the same id; nothing where it begins. */
@@ -146,9 +167,11 @@ export interface RunContinued {
   readonly record: RecordState
 }
 
-/** What a run has heard of its workspace, and for how long it has stood still. */
+/** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */
 export interface HoldState {
   readonly seq: number
+  readonly suspended: boolean
+  readonly paused: boolean
   readonly since_ms?: number
   readonly ended_ms: number
 }
@@ -159,6 +182,17 @@ export interface RecordState {
   readonly seq: number
   /** Steps that have begun and not ended. */
   readonly open: readonly StepUpdate[]
+}
+
+/** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */
+export type Reused = { readonly output: Json } | { readonly error: Json }
+
+/** What a run takes over from the one that it repeats. */
+export interface RunReuse {
+  /** Place of the step from which on it asks the outside for everything again. */
+  readonly from: string
+  /** By the places of steps. */
+  readonly answers: { readonly [place: string]: Reused }
 }
 
 /** A run that another run begins. */
@@ -180,6 +214,18 @@ export interface RunDecision {
 export interface RunRelease {
   readonly step: string
   readonly release: { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+}
+
+export interface RunPause {
+  readonly paused: boolean
+  readonly reason: string | null
+}
+
+/** How the data of a run that stands still is mended: see flows-dsl/machine/patch.ts. */
+export interface RunPatch {
+  readonly context?: Json
+  readonly step?: string
+  readonly input?: Json
 }
 
 /** Why a run has refused what it was told, if it has. */

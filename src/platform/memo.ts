@@ -1,12 +1,16 @@
 /** What a workspace was found to have, remembered for a few seconds and within a bound of memory. */
 
 import { LIMITS } from '../core/limits.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 
 /** A value with the memory that it takes, about. */
 export interface Weighed<T> {
   readonly value: T
   readonly bytes: number
 }
+
+/** No id holds a colon, so no key of one workspace is another's. */
+export const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
 
 /** Beside its value, an entry takes about this. */
 const ENTRY_BYTES = 256

@@ -10,7 +10,7 @@ import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
 import { mandateOf } from './mandates.ts'
-import type { Weighed } from './memo.ts'
+import { memoKey, type Weighed } from './memo.ts'
 import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
@@ -181,9 +181,6 @@ export class AdminScope extends Scope {
   }
 }
 
-/** No id holds a colon, so no key of one workspace is another's. */
-const memoKey = (ref: WorkspaceRef, key: string) => `${ref.tenantId}:${ref.workspaceId}:${key}`
-
 export interface AdminBounds {
   readonly tenantId?: TenantId
   readonly workspaceId?: string
@@ -205,16 +202,17 @@ export class WorkspaceScope extends Scope {
 
   /** Seals what only this workspace opens again, and for the same purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return this.parts.secrets.seal(this.#sealed(purpose), plain)
+    return this.parts.secrets.seal(purposeIn(this.ref, purpose), plain)
   }
 
   /** @throws Error where it was sealed elsewhere, or changed */
   open(purpose: string, sealed: Buffer): Buffer {
-    return this.parts.secrets.open(this.#sealed(purpose), sealed)
+    return this.parts.secrets.open(purposeIn(this.ref, purpose), sealed)
   }
 
-  #sealed(purpose: string): string {
-    return purposeIn(this.ref, purpose)
+  /** A text that follows from the purpose, and that nobody else can make: 43 letters of base64url. */
+  derive(purpose: string): string {
+    return this.parts.secrets.derive(purposeIn(this.ref, purpose))
   }
 
   /**

@@ -11,6 +11,7 @@ import {
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import { isProblemCode, Problem } from '../core/problem.ts'
@@ -129,10 +130,13 @@ export class Temporal {
     }
   }
 
-  /** Sends a signal. A workflow that has ended, or has not begun, does not hear it. */
+  /**
+   * Sends a signal. A workflow that has ended, or has not begun, does not hear it.
+   * @throws Problem `state_conflict` where it has heard as many as the server lets it
+   */
   async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
     const handle = this.#handle(ref, id)
-    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value)))
+    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value).catch(unlessFull)))
   }
 
   /**
@@ -141,7 +145,9 @@ export class Temporal {
    */
   async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const handle = this.#handle(ref, id)
-    return this.#call(() => unlessGone(handle.executeUpdate(update.name, { args: [update.value] })))
+    return this.#call(() =>
+      unlessGone(handle.executeUpdate(update.name, { args: [update.value] }).catch(unlessCutOff)),
+    )
   }
 
   /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
@@ -206,6 +212,22 @@ async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
     if (error instanceof WorkflowNotFoundError) return undefined
     throw error
   }
+}
+
+/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
+function unlessFull(error: unknown): never {
+  const cause = error instanceof Error ? error.cause : undefined
+  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
+  if (!full) throw error
+  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
+}
+
+/** A workflow that ended while it was about to answer has ended. */
+function unlessCutOff(error: unknown): undefined {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
+  if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
+    return undefined
+  throw error
 }
 
 /** The inverse of what the door of activities does with a Problem. */

@@ -18,6 +18,8 @@ export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
 export interface By {
   readonly kind: AuditActor['kind']
   readonly requestId: string
+  /** The arguments as the log may show them, where they have secrets of the workspace in them. */
+  readonly shown?: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -28,7 +30,7 @@ export async function runAudited(
   operation: AnyOperation,
   scope: WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId }: By,
+  { kind, requestId, shown = args }: By,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor, ref } = scope
@@ -38,7 +40,7 @@ export async function runAudited(
     requestId,
     actor: { ...actor, kind },
     operation: operation.name,
-    target: targetOf(operation, args),
+    target: targetOf(operation, shown),
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {

@@ -19,6 +19,9 @@ import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } 
 import { listExecutions, listFlowExecutions } from './flows/execution-list.ts'
 import { getExecution, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
+import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
+import { rerunExecution } from './flows/rerun.ts'
+import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
 import { simulateFlow } from './flows/simulate.ts'
 import {
   listTriggers,
@@ -126,6 +129,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getFlowAlias,
   setFlowAlias,
   deleteFlowAlias,
+  setFlowSecret,
+  listFlowSecrets,
+  deleteFlowSecret,
   startExecution,
   getExecution,
   listExecutions,
@@ -134,7 +140,11 @@ export const OPERATIONS: readonly AnyOperation[] = [
   approveExecution,
   retryStep,
   skipStep,
+  pauseExecution,
+  resumeExecution,
+  patchExecution,
   cancelExecution,
+  rerunExecution,
   listSchedules,
   getSchedule,
   pauseSchedule,

@@ -1,6 +1,6 @@
 /** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
 
-import { ActivityFailure, type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
+import { type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import { isCancellation, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
@@ -8,6 +8,7 @@ import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
+import { causeOf } from './failures.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
 import { documented, requested } from './openapi.ts'
@@ -25,13 +26,18 @@ const RETRY = {
   maximumAttempts: 8,
 } as const
 
+/** A call, and the names of the secrets that its run may use. */
+interface Call extends CallRequest {
+  readonly secrets?: readonly string[]
+}
+
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
 export function isSlow(request: CallRequest): boolean {
   return SLOW.has(request.function)
 }
 
 /** Only its document says what method an operation has, and so whether its request may be sent again. */
-export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
+export async function callOf(request: Call, hold: Hold): Promise<Json> {
   if (request.function !== 'openapi') return call(request, hold)
   const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
   return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
@@ -41,23 +47,29 @@ export async function callOf(request: CallRequest, hold: Hold): Promise<Json> {
  * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
  * worker is lost, so that it takes the ids of the first time.
  */
-export function localCall(request: CallRequest, hold: Hold, moments: Moments): Promise<Json> {
+export function localCall(request: Call, hold: Hold, moments: Moments): Promise<Json> {
   const at_ms = moments.next()
   const begun = { activity_id: `local-${at_ms}`, at_ms }
   return call(request, hold, begun)
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-export async function call(request: CallRequest, hold: Hold, begun?: Begun): Promise<Json> {
-  const { function: name, arguments: given, step } = request
-  let sent: FunctionCall = { function: name, arguments: given, ...(begun !== undefined && { begun }) }
+export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Json> {
+  const { function: name, arguments: given, secrets, step } = request
+  const asked: FunctionCall = {
+    function: name,
+    arguments: given,
+    ...(secrets && { secrets }),
+    ...(begun && { begun }),
+  }
+  let sent = asked
   for (;;) {
     try {
       return await send(request, sent)
     } catch (error) {
       const refusal = hold.refusalOf(error)
       if (refusal === undefined) throw isCancellation(error) ? error : fault(error, step.pointer)
-      sent = { function: name, arguments: given, ...(await hold.waitAfter(refusal)) }
+      sent = { ...asked, ...(await hold.waitAfter(refusal)) }
     }
   }
 }
@@ -107,12 +119,10 @@ function functionCalls(options: ActivityOptions) {
 
 /** What an activity failed with, as an error of the language. */
 function fault(error: unknown, instance: string): unknown {
-  // Of a local activity there is no failure around the failure.
-  const isLocal = error instanceof ApplicationFailure || error instanceof TimeoutFailure
-  if (!(isLocal || error instanceof ActivityFailure)) return error
-  const cause = isLocal ? error : error.cause
+  const cause = causeOf(error)
   if (cause instanceof TimeoutFailure)
     return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+  if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)

@@ -2,6 +2,7 @@
 
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import {
+  allHandlersFinished,
   CancellationScope,
   continueAsNew,
   isCancellation,
@@ -23,6 +24,7 @@ import { listenTo } from './commands.ts'
 import { Hold } from './hold.ts'
 import { Moments } from './moments.ts'
 import { Recorder } from './recorder.ts'
+import { Reuse } from './reuse.ts'
 import { runSubflow } from './subflow.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
@@ -30,28 +32,30 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
   const recorder = new Recorder(input.execution_id, recordRun, continued?.record)
   const hold = new Hold(continued?.hold)
+  const reuse = new Reuse(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()
   setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
   try {
-    const { started_by } = input
+    const { started_by, secrets } = input
     const info = {
       id: input.execution_id,
       started_at: startedAt,
       flow: input.flow,
       ...(started_by !== undefined && { started_by }),
+      ...(secrets !== undefined && { secrets }),
     }
-    const world = effects(input, recorder, hold)
+    const world = effects(input, { recorder, hold, reuse })
     const ir = input.ir as FlowIR
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
       : Drive.of(ir, input.input, world, info)
     hold.onLifted = (durationMs) => drive.postpone(durationMs)
-    listenTo(drive)
+    listenTo({ drive, hold, recorder })
     const result = await drive.toEnd()
     if (result.status === 'moved') {
       const { snapshot } = result
       const state = { snapshot, hold: hold.state, record: recorder.state }
-      return await continueAsNew<typeof flowRun>({ ...input, continued: state })
+      return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await ended(recorder, tooLarge())
@@ -96,23 +100,36 @@ function tooLarge(): ErrorObject {
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
-function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
+interface Parts {
+  readonly recorder: Recorder
+  readonly hold: Hold
+  readonly reuse: Reuse
+}
+
+function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects {
   let underWay = 0
   const moments = new Moments()
   return {
     nowMs,
-    record: (event) => recorder.record(event),
+    record: (event) => {
+      reuse.entered(event.step)
+      recorder.record(event, reuse.isUsed(event.step))
+    },
     sleep: async (durationMs, step, { limits } = { limits: false }) => {
-      if (hold.isOn) await hold.lifted()
+      if (!limits && reuse.hasSlept(step)) return
+      if (hold.isOn) await stillness(hold, recorder)
       describe(step)
       refuseEndless(step)
       const { summary } = step
       const heldMs = hold.heldMs()
       await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+      reuse.answered()
     },
     call: async (request) => {
-      if (hold.isOn) await hold.lifted()
+      const before = reuse.take(request.step)
+      if (before !== undefined) return before
+      if (hold.isOn) await stillness(hold, recorder)
       describe(request.step)
       refuseEndless(request.step)
       const bytes = sizeOf(request.arguments)
@@ -120,23 +137,39 @@ function effects(input: FlowRunInput, recorder: Recorder, hold: Hold): Effects {
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       underWay += bytes
       try {
-        if (request.local === true) return await localCall(request, hold, moments)
-        if (!isSlow(request)) return await callOf(request, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(request, hold)])
+        const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
+        if (asked.local === true) return await localCall(asked, hold, moments)
+        if (!isSlow(asked)) return await callOf(asked, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
         return output
       } finally {
         underWay -= bytes
+        reuse.answered()
+        if (hold.isPaused) await stillness(hold, recorder)
       }
     },
     wait: async (what, details, step) => {
-      if (hold.isOn) await hold.lifted()
+      const before = reuse.take(step)
+      if (before !== undefined) return before
+      if (hold.isOn) await stillness(hold, recorder)
       describe(step)
       await shown(recorder, 'waiting')
-      if (what === 'workflow') return runSubflow({ details, step, hold, parent: input })
+      if (what === 'workflow') {
+        const output = runSubflow({ details, step, hold, parent: input })
+        void output.then(
+          () => reuse.answered(),
+          () => reuse.answered(),
+        )
+        return output
+      }
       return CancellationScope.current().cancelRequested
     },
     isFull: () => workflowInfo().continueAsNewSuggested,
-    settled: () => shown(recorder, hold.isOn ? 'suspended' : 'running'),
+    settled: async () => {
+      // Whoever is to be answered is answered here.
+      do await shown(recorder, hold.isOn ? 'suspended' : 'running')
+      while (!allHandlersFinished())
+    },
     held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
@@ -159,6 +192,12 @@ function refuseEndless({ pointer }: StepRef): void {
 /** A branch that is given up takes its timers and calls with it, never the record of what it did. */
 function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
   return CancellationScope.nonCancellable(() => recorder.flush(status))
+}
+
+/** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
+async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
+  if (hold.isPaused) await CancellationScope.nonCancellable(() => recorder.flush())
+  await hold.lifted()
 }
 
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */

@@ -1,8 +1,12 @@
-/** Whether a run is held: while its tenant or workspace is suspended it begins nothing, and goes on where it stopped. */
+/**
+ * Whether a run is held: while its workspace is suspended, or somebody has paused it, it begins nothing, and goes on
+ * where it stopped.
+ */
 
-import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
+import { ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
 import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
+import { causeOf } from './failures.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
 const standing = defineSignal<[RunStanding]>('standing')
@@ -18,6 +22,8 @@ interface Refusal {
 
 export class Hold {
   #seq = -1
+  #isSuspended = false
+  #isPaused = false
   #sinceMs: number | undefined
   #endedMs = 0
 
@@ -27,18 +33,31 @@ export class Hold {
   /** Listens from now on: made before the run waits for anything. @param before where the run has been elsewhere */
   constructor(before?: HoldState) {
     this.#seq = before?.seq ?? -1
+    this.#isSuspended = before?.suspended ?? false
+    this.#isPaused = before?.paused ?? false
     this.#sinceMs = before?.since_ms
     this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
   }
 
   get state(): HoldState {
-    const since = this.#sinceMs
-    return { seq: this.#seq, ended_ms: this.#endedMs, ...(since !== undefined && { since_ms: since }) }
+    const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
+    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs }
+    return { ...state, ...(since !== undefined && { since_ms: since }) }
   }
 
   get isOn(): boolean {
     return this.#sinceMs !== undefined
+  }
+
+  get isPaused(): boolean {
+    return this.#isPaused
+  }
+
+  /** Somebody pauses the run, or lets it go on. */
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused
+    this.#turn()
   }
 
   /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
@@ -62,7 +81,7 @@ export class Hold {
 
   /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
   refusalOf(error: unknown): Refusal | undefined {
-    const failure = error instanceof ActivityFailure ? error.cause : error
+    const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
     if (failure.type === 'held') return { held: failure.details?.[0] as Held }
     // Runs that began before there was a hold went on with such a failure as with any other.
@@ -83,12 +102,19 @@ export class Hold {
   #hear({ seq, suspended }: RunStanding): void {
     if (seq <= this.#seq) return
     this.#seq = seq
-    if (suspended === this.isOn) return
+    this.#isSuspended = suspended
+    this.#turn()
+  }
+
+  /** Either reason holds it. */
+  #turn(): void {
+    const isOn = this.#isSuspended || this.#isPaused
+    if (isOn === this.isOn) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
     this.#endedMs += durationMs
-    this.#sinceMs = suspended ? now : undefined
-    if (!suspended) this.onLifted(durationMs)
+    this.#sinceMs = isOn ? now : undefined
+    if (!isOn) this.onLifted(durationMs)
   }
 
   /** For how long the run has been held so far. */

@@ -21,6 +21,8 @@ export class Recorder {
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
   #seq = 0
+  #status: RunUpdate['status'] = 'running'
+  #isEnded = false
   #last: Promise<void> = Promise.resolve()
 
   /** @param before where the run has been elsewhere */
@@ -36,8 +38,9 @@ export class Recorder {
     return { seq: this.#seq, open: [...this.#open.values()] }
   }
 
-  record(event: StepEvent): void {
-    const { pointer, name, kind, iteration, summary } = event.step
+  /** @param isReused whether it was answered by the run that this one repeats */
+  record(event: StepEvent, isReused = false): void {
+    const { pointer, name, kind, iteration, summary, place } = event.step
     const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
     const { error: _before, ...begun } = this.#open.get(key) ?? {
@@ -47,6 +50,7 @@ export class Recorder {
       pointer,
       iteration,
       summary,
+      place,
       status: 'running',
       started_at: at,
     }
@@ -56,7 +60,8 @@ export class Recorder {
       status: STATUS[event.phase],
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
-      ...(isKept(event.answer) && { answer: event.answer }),
+      ...(isReused && { reused: true }),
+      ...kept(event.answer),
     }
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
@@ -64,7 +69,8 @@ export class Recorder {
   }
 
   /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
-  flush(status: RunUpdate['status'], end: Partial<RunUpdate> = {}): Promise<void> {
+  flush(status = this.#status, end: Partial<RunUpdate> = {}): Promise<void> {
+    this.#status = status
     const update: RunUpdate = {
       execution_id: this.#executionId,
       status,
@@ -76,8 +82,19 @@ export class Recorder {
     return this.#last
   }
 
+  /** Whether its end is written, or about to be. */
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /** Writes that somebody has paused the run, or has let it go on. */
+  paused(paused: boolean, pause_reason: string | null): Promise<void> {
+    return this.flush(this.#status, { paused, pause_reason })
+  }
+
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
     const ended_at = new Date().toISOString()
+    this.#isEnded = true
     // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.
     for (const step of this.#open.values())
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
@@ -89,6 +106,7 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
   return `${pointer}#${iteration}`
 }
 
-function isKept(answer: Json | undefined): answer is Json {
-  return answer !== undefined && JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax
+function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
+  if (answer === undefined) return {}
+  return JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax ? { answer } : { cut: true }
 }

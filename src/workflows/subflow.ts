@@ -11,6 +11,7 @@ import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../flows-dsl/ir.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
+import { MASK, replaceHandles, withoutHandles } from '../core/secret-handle.ts'
 import type { FlowRunInput, Subflow } from '../core/work.ts'
 import { call, SUBFLOW } from './calls.ts'
 import { childOf } from './child.ts'
@@ -43,7 +44,9 @@ export async function runSubflow({ details, step, hold, parent }: Asked): Promis
   })
   if (isAwaited !== true) return { id: begun.run.execution_id }
   try {
-    return (await child.result()) as Json
+    const output = withoutHandles((await child.result()) as Json)
+    if (hold.isPaused) await hold.lifted()
+    return output
   } catch (error) {
     throw faultOf(error, step.pointer)
   }
@@ -69,5 +72,9 @@ function faultOf(error: unknown, instance: string): unknown {
   const fault =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as ErrorObject | undefined) : undefined
   if (fault === undefined) return new FlowError(ERRORS.runtime, 'The flow was ended from outside.', instance)
-  return new FlowError(fault, fault.detail, instance)
+  return new FlowError(
+    withoutHandles({ ...fault }),
+    replaceHandles(fault.detail, () => MASK),
+    instance,
+  )
 }

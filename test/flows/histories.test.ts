@@ -8,6 +8,7 @@ import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
 import { DeterminismViolationError } from '@temporalio/workflow'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { binary } from '../../stack/binaries.mjs'
+import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
 
 const FOLDER = new URL('histories/', import.meta.url)
@@ -43,6 +44,8 @@ test('there is a history of each workflow type', () => {
       '0.1.0-flow-hello.json',
       '0.1.0-function-hello.json',
       '0.1.0-provision-tenant.json',
+      '0.1.0-flow-trigger.json',
+      '0.1.0-registration.json',
     ]),
   )
 })
@@ -97,12 +100,36 @@ test('runs of the running platform replay too (with TENON_RECORD they are kept)'
     for (const workflowId of runs) {
       const history = await download(workflowId)
       await replay(history, workflowId)
-      if (process.env['TENON_RECORD']) await keep(workflowId, history)
+      if (process.env['TENON_RECORD']) await keep(workflowId, history, kindOf(workflowId))
     }
   } finally {
     await connection.close()
   }
 })
+
+test('what schedules start replays too', async () => {
+  const room = await aRoom()
+  await publishScheduled(room, 'tick', '{ every: PT1S }')
+  await eventually(async () =>
+    (await executionsOf(room, 'tick'))[0]?.status === 'completed' ? true : undefined,
+  )
+  await publishScheduled(room, 'tick', '')
+  await withTemporal(async (client) => {
+    for (const [type, kind] of Object.entries({
+      flowTrigger: 'flow-trigger',
+      registration: 'registration',
+    })) {
+      const query = `TenantId = '${room.tenantId}' and WorkflowType = '${type}' and ExecutionStatus = 'Completed'`
+      const workflowId = await eventually(async () => {
+        for await (const found of client.workflow.list({ query })) return found.workflowId
+        return undefined
+      }, 40_000)
+      const history = await download(workflowId)
+      await replay(history, workflowId)
+      if (process.env['TENON_RECORD']) await keep(workflowId, history, kind)
+    }
+  })
+}, 60_000)
 
 /** As an operator gets it: the same JSON that the Temporal UI downloads. */
 async function download(workflowId: string): Promise<unknown> {
@@ -113,13 +140,13 @@ async function download(workflowId: string): Promise<unknown> {
   return JSON.parse(stdout)
 }
 
-async function keep(workflowId: string, history: unknown): Promise<void> {
+function kindOf(workflowId: string): string {
   const subject = workflowId.split(':')[2] ?? ''
-  const kind = subject.startsWith('flow_')
-    ? 'flow-hello'
-    : subject.startsWith('fn_')
-      ? 'function-hello'
-      : `provision-${subject.replace('-provision', '')}`
+  if (subject.startsWith('flow_')) return 'flow-hello'
+  return subject.startsWith('fn_') ? 'function-hello' : `provision-${subject.replace('-provision', '')}`
+}
+
+async function keep(workflowId: string, history: unknown, kind: string): Promise<void> {
   // Who ran it, on which machine, is nobody's business and no part of a replay.
   const text = JSON.stringify({ workflow_id: workflowId, history }, null, 1).replaceAll(
     /\d+@[\w.-]+/g,

@@ -69,7 +69,7 @@ test('several at once leave what the rows say', async () => {
   const scope = scopeOf(room)
   const before = [{ id: shown.id, kind: 'schedule' as const }]
   await Promise.all(
-    Array.from({ length: 8 }, async (_, n) => {
+    Array.from({ length: 4 }, async (_, n) => {
       await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${shown.id}`)
       await register(scope, { flow_id: shown.flow_id, before })
     }),

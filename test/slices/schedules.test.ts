@@ -291,6 +291,22 @@ test('the quota `schedules` counts them', async () => {
   expect(await quota(mine, 'schedules')).toMatchObject({ used: 0, remaining: 2 })
 })
 
+test('what the quotas refuse begins when there is room again', async () => {
+  const mine = await aRoom()
+  const name = unique('full')
+  await limit(mine, { concurrent_executions: 1 })
+  await publishScheduled(mine, name, '{ every: PT1S, overlap: allow_all }', '[{ nap: { wait: P1D } }]')
+  const shown = await onlyScheduleOf(mine, name)
+  const [first] = await eventually(async () => {
+    const { taken } = (await call('GET', `${mine.flows}/schedules/${shown.id}`, { as: mine.operator })).body
+    return taken > 3 ? await executionsOf(mine, name) : undefined
+  })
+  expect(await executionsOf(mine, name)).toHaveLength(1)
+  await call('POST', `${mine.flows}/executions/${first.id}/cancel`, { as: mine.operator, body: {} })
+  await eventually(async () => ((await executionsOf(mine, name)).length > 1 ? true : undefined))
+  await publishScheduled(mine, name, '')
+})
+
 test('a schedule of a suspended workspace starts nothing, and makes up for nothing when it is resumed', async () => {
   const mine = await aRoom()
   const name = unique('held')

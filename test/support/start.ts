@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { launch } from '../../src/cli/host/launch.ts'
 import { Ports } from '../../stack/ports.ts'
 import { type Stack, startStack } from '../../stack/start.ts'
@@ -15,6 +16,8 @@ export interface Running {
   readonly masterKey: string
   /** Superuser URL: only for tests that look behind the walls. */
   readonly databaseUrl: string
+  /** Folder of the log files of all servers and processes. */
+  readonly logs: string
   /** Environment of the platform's own processes. */
   readonly env: Readonly<Record<string, string>>
   /** A loopback port that flows may call; nobody listens there until a test does. */
@@ -82,7 +85,17 @@ export async function startPlatform(
     })
     const { url, clientId, clientSecret } = launched
     const databaseUrl = stack.env['DATABASE_URL'] ?? ''
-    const running = { url, clientId, clientSecret, masterKey, databaseUrl, env: launched.env, echoPorts }
+    const logs = join(dir, 'logs')
+    const running = {
+      url,
+      clientId,
+      clientSecret,
+      masterKey,
+      databaseUrl,
+      logs,
+      env: launched.env,
+      echoPorts,
+    }
     return { running, stack, stop: () => stack.stop() }
   } catch (error) {
     await stack.stop()

@@ -162,6 +162,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_owner', false, false, false],
     ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],
+    ['tenon_triggers', false, false, false],
   ])
   const owners = await asSuperuser(`
     select distinct r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace

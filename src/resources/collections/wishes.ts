@@ -1,12 +1,12 @@
 /** What callers ask to be done with a document, and the change that it comes to. */
 
+import { mergePatch } from '../../../flows-dsl/merge-patch.ts'
 import { Problem } from '../../core/problem.ts'
 import { withDefaults } from '../schemas/defaults.ts'
 import type { Fault } from '../schemas/validate.ts'
 import { checkFields } from './bounds.ts'
 import { after, type Fields } from './fields.ts'
 import { judge, judgeChange, judgesAlone } from './judge.ts'
-import { mergePatch } from './merge-patch.ts'
 import { missing, stale } from './refusals.ts'
 import type { Change, Collection, Content, Stored } from './store.ts'
 import type { Right } from './stores.ts'

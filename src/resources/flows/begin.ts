@@ -5,6 +5,33 @@ import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
+import { opened, shownAs } from './secret-values.ts'
+
+/** By name, in hex; nothing where none is there. */
+export type SealedSecrets = Readonly<Record<string, string>> | null
+
+/** The secrets of a row `chosen` that has their names as `named`. */
+export const SEALED = sql`to_json(named) as secrets, (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets
+  where name = any(chosen.named)) as sealed`
+
+interface WithSecrets {
+  readonly workflow_id: string
+  readonly secrets: readonly string[]
+  readonly sealed: SealedSecrets
+}
+
+/** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
+export function handlesOf(
+  scope: WorkspaceScope,
+  { workflow_id, secrets, sealed }: WithSecrets,
+): { [name: string]: Json } {
+  const handles = secrets.map((name) => {
+    const hex = sealed?.[name]
+    const value = hex === undefined ? undefined : opened(scope, name, hex)
+    return [name, shownAs(scope, workflow_id, name, value)]
+  })
+  return Object.fromEntries(handles)
+}
 
 /** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
 export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
@@ -25,9 +52,8 @@ export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<v
   })
 }
 
-interface PendingRow {
+interface PendingRow extends WithSecrets {
   readonly id: string
-  readonly workflow_id: string
   readonly flow: FlowRunInput['flow']
   readonly ir: string
   readonly input: Json
@@ -51,19 +77,20 @@ export async function beginPending(scope: WorkspaceScope, ids: readonly string[]
 
 async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<PendingRow>(sql`
-    select e.id, e.workflow_id, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
+    with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id) as trigger,
       e.correlation_key, a.run
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
       left join admissions a on a.execution_id = e.id
-    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued'`)
+    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
+    select chosen.*, ${SEALED} from chosen`)
   if (row === undefined) return
-  await begin(scope, runOf(row))
+  await begin(scope, runOf(scope, row))
   await cancelUnwanted(scope, row)
 }
 
-function runOf(row: PendingRow): FlowRunInput {
+function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   const { id, flow, started_by, correlation_key, run } = row
   const { kind, id: triggerId } = row.trigger
   const rest = run ?? {
@@ -71,6 +98,7 @@ function runOf(row: PendingRow): FlowRunInput {
     flow,
     started_by,
     trigger: { kind, ...(triggerId !== null && { id: triggerId }) },
+    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
     ...(correlation_key !== null && { correlation_key }),
   }
   return { ...rest, ir: JSON.parse(row.ir), input: row.input }

@@ -13,8 +13,8 @@ import { FLOWS, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import { leaveQueue } from './places.ts'
 
-const Target = { ws: Ws, id: Ref('execution') }
-const Step = Type.Optional(
+export const Target = { ws: Ws, id: Ref('execution') }
+export const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
@@ -28,7 +28,7 @@ interface Open {
 }
 
 /** @throws Problem `not_found`, or `state_conflict` where it has ended */
-async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
+export async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
   const row = await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`)
   if (row === undefined) throw notFound('execution')
   if (row.ended_at !== null) throw ended()
@@ -154,15 +154,26 @@ async function command(
   update: (entry: string) => { name: string; value: unknown },
 ): Promise<Execution> {
   const { workflow_id } = await findOpen(scope, id)
-  const entry = await entryOf(scope, id, kind, step)
-  const answer = (await scope.runs.update(workflow_id, update(entry))) as RunAnswer | undefined
-  if (answer === undefined) throw ended()
+  return tell(scope, { id, workflow_id }, update(await entryOf(scope, id, kind, step)))
+}
+
+/** @throws Problem `state_conflict` with the reason where the run refuses */
+export async function tell(
+  scope: WorkspaceScope,
+  { id, workflow_id }: Pick<Open, 'workflow_id'> & { readonly id: string },
+  update: { name: string; value: unknown },
+): Promise<Execution> {
+  const answer = (await scope.runs.update(workflow_id, update)) as RunAnswer | undefined
+  if (answer === undefined) {
+    await findOpen(scope, id)
+    throw new Problem('state_conflict', { detail: 'The execution has not begun.' })
+  }
   if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
   return readExecution(scope, id)
 }
 
 /** The entry that is meant: given as such, or the one open step of that name, or the only one that can be. */
-async function entryOf(
+export async function entryOf(
   scope: WorkspaceScope,
   id: string,
   kind: string | undefined,

@@ -23,6 +23,7 @@ const Step = Type.Object({
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
   error: Type.Unknown(),
+  reused: Type.Boolean({ description: 'Answered by the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
@@ -51,6 +52,14 @@ export const Execution = Type.Object({
   flow_id: Type.String(),
   version: Type.Integer(),
   status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
+  suspended_because: Type.Union(
+    [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
+    {
+      description:
+        'Its workspace is suspended, somebody has paused it, or a step waits for a decision (`onFault: hold`).',
+    },
+  ),
+  pause_reason: Type.Union([Type.String(), Type.Null()]),
   input: Type.Unknown(),
   output: Type.Unknown(),
   error: Type.Unknown(),
@@ -74,6 +83,9 @@ export const STATUS = sql`case when (held or paused) and ended_at is null then '
 
 /** All but what it was given and what it gave, which may be large. */
 export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+  case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
+    when status = 'suspended' then 'held' end as suspended_because,
+  case when paused and ended_at is null then pause_reason end as pause_reason,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
@@ -140,7 +152,7 @@ async function untilEnded(
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = [], [queue] = []] = await scope.batch(
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
-    sql`select seq, name, kind, pointer, iteration, summary, status, error, started_at, ended_at
+    sql`select seq, name, kind, pointer, iteration, summary, status, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
     queueOf(id),
   )

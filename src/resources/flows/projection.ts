@@ -1,6 +1,7 @@
 /** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
 
 import { notFound, Problem } from '../../core/problem.ts'
+import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -26,6 +27,7 @@ function unstorable({ output: _output, error: _error, ...update }: RunUpdate): R
   const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
+    place: plain(step.place),
   }))
   return update.ended_at === undefined
     ? { ...update, steps }
@@ -42,17 +44,23 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           then ${update.status} else status end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = coalesce(${json(update.error)}::jsonb, error),
+        paused = coalesce(${update.paused ?? null}::boolean, paused),
+        pause_reason = case when ${update.paused ?? null}::boolean is null then pause_reason
+          else ${update.pause_reason ?? null} end,
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
-        (execution_id, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at)
-      select ${id}, seq, name, kind, pointer, iteration, summary, status, error, answer, started_at, ended_at
-      from jsonb_to_recordset(${JSON.stringify(update.steps)}::jsonb) as step (
-        seq integer, name text, kind text, pointer text, iteration integer, summary text, status text,
-        error jsonb, answer jsonb, started_at timestamptz, ended_at timestamptz)
+        (execution_id, seq, name, kind, pointer, iteration, place, summary, status, error, answer, cut, reused,
+          started_at, ended_at)
+      select ${id}, seq, name, kind, pointer, iteration, place, summary, status, error, answer,
+        coalesce(cut, false), coalesce(reused, false), started_at, ended_at
+      from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
+        seq integer, name text, kind text, pointer text, iteration integer, place text, summary text, status text,
+        error jsonb, answer jsonb, cut boolean, reused boolean, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
-        set status = excluded.status, error = excluded.error, answer = excluded.answer, ended_at = excluded.ended_at`,
+        set status = excluded.status, error = excluded.error, answer = excluded.answer, cut = excluded.cut,
+          reused = excluded.reused, ended_at = excluded.ended_at`,
     ...(update.ended_at === undefined ? [] : [giveBack(id)]),
   )
   if (row === undefined) throw notFound('execution')
@@ -64,4 +72,6 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     )
 }
 
-const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
+/** People see no handles: one that they give to a run again must not be that of a secret. */
+const json = (value: unknown) =>
+  value === undefined ? null : replaceHandles(JSON.stringify(value), () => MASK)

@@ -1,7 +1,7 @@
 /** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
 
 import Type from 'typebox'
-import type { FlowIR, Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import { SimulatedRun } from '../../../flows-dsl/simulator/simulate.ts'
 import {
   type Answer,
@@ -12,11 +12,12 @@ import {
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace } from '../kinds.ts'
 import { compileFlow, FLOWS, flowInvalid, Ws } from './definitions.ts'
+import { answeredSteps, recordedRun } from './recorded.ts'
 
 const After = Type.Optional(
   Type.Unknown({ description: 'A duration from the start: PT5S, or {seconds: 5}.' }),
@@ -120,27 +121,17 @@ function refuseDeep(given: Readonly<Record<string, unknown>>): void {
 
 /** What an execution was given and answered, in the order in which its steps were entered. */
 async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
-  const [[execution] = [], steps = []] = await scope.batch(
-    sql`select input from executions where id = ${id}`,
-    sql`select pointer, answer, error from execution_steps
-      where execution_id = ${id} and kind in ('call', 'run', 'emit') and status in ('completed', 'faulted')
-      order by pointer, iteration limit ${LIMITS.executionStepsShownMax}`,
-  )
-  if (execution === undefined) throw notFound('execution')
+  const { input } = await recordedRun(scope, id)
+  const which = sql`kind in ('call', 'run', 'emit')`
+  const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
-  for (const { pointer, answer = null, error } of steps as unknown as Recorded[]) {
+  for (const { pointer, answer = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
     const one = error === null ? { output: answer } : { error }
     const answers = mocks[pointer]
     if (answers === undefined) mocks[pointer] = [one]
     else answers.push(one)
   }
-  return { input: execution['input'] as Json, mocks }
-}
-
-interface Recorded {
-  readonly pointer: string
-  readonly answer: Json
-  readonly error: JsonObject | null
+  return { input, mocks }
 }
 
 /** Others have the thread between two turns. @throws Problem */

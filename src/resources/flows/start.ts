@@ -6,12 +6,13 @@ import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
-import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
+import type { FlowRunInput, Json, RunReuse, RunTrigger } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { begin, cancelRun } from './begin.ts'
+import { begin, cancelRun, handlesOf, SEALED, type SealedSecrets } from './begin.ts'
 import { findFlow } from './definitions.ts'
 import { giveBack, type Taken, takePlace } from './places.ts'
 
@@ -29,6 +30,8 @@ export interface Start {
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
   readonly rerunOf?: string | undefined
+  /** What it takes over from that one. */
+  readonly reuse?: RunReuse | undefined
 }
 
 /** An execution that has a row. */
@@ -99,6 +102,8 @@ interface AdmittedRow {
   readonly version: number
   readonly ir: string
   readonly concurrency: Concurrency | null
+  readonly secrets: readonly string[]
+  readonly sealed: SealedSecrets
   readonly workflow_id: string
   /** Whether it was there, and has begun or is over: a second attempt of the same request. */
   readonly is_old: boolean
@@ -112,10 +117,12 @@ interface AdmittedRow {
  * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`,
  *   `validation_failed` where the input yields no key
  */
-export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Promise<Admitted | undefined> {
+export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Promise<Admitted | undefined> {
+  // Whatever has a handle, or has seen one: in another run it stands for nothing.
+  const start = { ...asked, input: withoutHandles(asked.input as Json) }
   const { id } = start
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
-  const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency,
+  const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -131,10 +138,10 @@ export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Pr
     ), admitted as (
       ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null`)}
     )
-    select * from chosen`
+    select chosen.*, ${SEALED} from chosen`
   const row = await scope.row<AdmittedRow>(admission).catch(goneMeanwhile)
   if (row === undefined) return undefined
-  const admitted = { workflowId: row.workflow_id, run: runOf(row, start), isToBegin: !row.is_old }
+  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
   if (row.concurrency === null || row.is_old) return admitted
   return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
 }
@@ -173,7 +180,8 @@ function goneMeanwhile(error: unknown): never {
   throw violated(error) === undefined ? error : notFound('flow')
 }
 
-function runOf(row: AdmittedRow, { id, input, by, trigger, correlationKey }: Start): FlowRunInput {
+function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunInput {
+  const { id, input, by, trigger, correlationKey, reuse } = start
   return {
     execution_id: id,
     flow: { id: row.flow_id, name: row.flow_name, version: row.version },
@@ -181,7 +189,9 @@ function runOf(row: AdmittedRow, { id, input, by, trigger, correlationKey }: Sta
     input: input as Json,
     started_by: by,
     trigger,
+    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
     ...(correlationKey !== undefined && { correlation_key: correlationKey }),
+    ...(reuse !== undefined && { reuse }),
   }
 }
 

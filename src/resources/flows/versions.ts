@@ -2,13 +2,16 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/faults.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
 import { findAt, type Located } from '../../../flows-dsl/located.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
-import { sql } from '../../platform/pg/sql.ts'
+import { sql, textArray } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
 import { watching } from './triggers/events.ts'
@@ -57,7 +60,9 @@ export const publishFlow = inWorkspace({
     const { id, source, latest_version } = await findFlow(scope, flow)
     const { ir, faults, definition } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
-    if ((ir.secrets ?? []).length > 0) throw flowInvalid([noSecrets(definition)])
+    const { secrets = [] } = ir
+    const missing = await missingSecrets(scope, secrets, definition)
+    if (missing.length > 0) throw flowInvalid(missing)
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
     const hooks = new NewSecrets(scope, id, ir)
@@ -68,9 +73,10 @@ export const publishFlow = inWorkspace({
         .batch(
           sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
           sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, concurrency, created_by)
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-            ${ir.document.name}, ${ir.document.version}, ${ir.concurrency ?? null}, ${scope.actor.subject})
+            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets)}::text[],
+            ${ir.concurrency ?? null}, ${scope.actor.subject})
           returning ${COLUMNS}`,
           ...before,
           ...reconciled(scope, id, latest_version + 1, ir),
@@ -91,13 +97,32 @@ export const publishFlow = inWorkspace({
   },
 })
 
-/** A flow that would read nothing where it expects a secret must not run. */
-function noSecrets(definition: Located): Static<typeof Fault> {
-  const pointer = '/use/secrets'
-  const { line, column } = findAt(definition, pointer)?.at ?? definition
-  const message = 'Secrets are known to the language, and this platform keeps none yet.'
-  const hint = 'Simulate the flow, or give the value as input until there are some.'
-  return { code: 'unsupported_feature', message, line, column, pointer, hint }
+/** A fault for each secret that the workspace does not have: where it is declared, and which there are. */
+async function missingSecrets(
+  scope: WorkspaceScope,
+  names: readonly string[],
+  definition: Located,
+): Promise<Static<typeof Fault>[]> {
+  if (names.length === 0) return []
+  const rows = await scope.rows<{ name: string }>(
+    sql`select name from flow_secrets order by name collate "C"`,
+  )
+  const there = rows.map(({ name }) => name)
+  return names.flatMap((name, index) => {
+    if (there.includes(name)) return []
+    const pointer = `/use/secrets/${index}`
+    const { line, column } = findAt(definition, pointer)?.at ?? definition
+    const message = `The workspace has no secret \`${name}\`.`
+    return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
+  })
+}
+
+function hintFor(name: string, there: readonly string[]): string {
+  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
+  const near = nearest(name, there)
+  if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
+  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
+  return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 
 export const listFlowVersions = inWorkspace({

@@ -7,7 +7,7 @@ import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { FunctionRunInput, Json } from '../../core/work.ts'
+import type { FunctionRunInput, Json, LentSecrets } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
@@ -44,18 +44,31 @@ export const invokeFunction = inWorkspace({
     replyBody: 'result',
     replyHeaders: { run_id: 'x-run-id' },
   },
-  run: async (scope, { id, input = {} }) => {
-    checkJson('input', input, LIMITS.functionInputBytesMax)
-    const invoked = await find(scope, id)
-    await spend(scope, 'invocations_per_day')
-    const run_id = scope.newId('run')
-    try {
-      return { run_id, result: await runOnce(scope, invoked, run_id, input as Json) }
-    } catch (error) {
-      throw error instanceof Problem ? forCaller(error, scope, run_id) : error
-    }
-  },
+  run: (scope, asked) => invoke(scope, asked),
 })
+
+/** The same for a run of a flow, with handles of its secrets in the input: they become values where the code runs. */
+export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
+  ...invokeFunction,
+  run: (scope, asked) => invoke(scope, asked, secrets),
+})
+
+async function invoke(
+  scope: WorkspaceScope,
+  { id, input = {} }: { readonly id: string; readonly input?: unknown },
+  secrets?: LentSecrets,
+): Promise<{ run_id: string; result: unknown }> {
+  checkJson('input', input, LIMITS.functionInputBytesMax)
+  const invoked = await find(scope, id)
+  await spend(scope, 'invocations_per_day')
+  const run_id = scope.newId('run')
+  try {
+    const lent = { input: input as Json, ...(secrets && { secrets }) }
+    return { run_id, result: await runOnce(scope, invoked, run_id, lent) }
+  } catch (error) {
+    throw error instanceof Problem ? forCaller(error, scope, run_id) : error
+  }
+}
 
 /** An anon key sees only the functions that say so; row-level security decides. */
 async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
@@ -73,11 +86,11 @@ async function runOnce(
   scope: WorkspaceScope,
   invoked: Invoked,
   runId: string,
-  input: Json,
+  given: Pick<FunctionRunInput, 'input' | 'secrets'>,
 ): Promise<unknown> {
   const { id, name, version, timeout, memory_mb } = invoked
   const timeout_ms = durationMs(timeout)
-  const run: FunctionRunInput = { function: { id, name, version }, input, timeout_ms, memory_mb }
+  const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
   const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
   const workflowId = await scope.runs.start({
     type: 'functionRun',

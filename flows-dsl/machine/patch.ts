@@ -1,0 +1,45 @@
+/** Knows how the data of a run that stands still is mended by hand. */
+
+import { FlowError } from '../errors.ts'
+import type { Json } from '../ir.ts'
+import { isObject } from '../json.ts'
+import { mergePatch } from '../merge-patch.ts'
+import type { Desk } from './desk.ts'
+import type { Memory } from './state.ts'
+
+export interface Patch {
+  /** A merge patch (RFC 7396) of `$context`: of every line of tasks under way, since each has its own. */
+  readonly context?: Json
+  /** Held, by `pointer#iteration`. */
+  readonly step?: string
+  /** What the step gets instead of its input, before `input.from`. */
+  readonly input?: Json
+}
+
+/** @returns why it is refused, if it is; nothing is changed then */
+export function patch(desk: Desk, { context, step, input }: Patch): string | undefined {
+  const task = step === undefined ? undefined : desk.frames.entry(step)
+  if (input !== undefined && task?.held === undefined)
+    return 'The step does not wait for a decision about its error.'
+  const changed = context === undefined ? [] : patched(desk, context)
+  if (typeof changed === 'string') return changed
+  for (const { memory, to } of changed) memory.context = to
+  if (task !== undefined && input !== undefined) task.raw = input
+  return undefined
+}
+
+/** What each `$context` of the run becomes, or why it cannot. */
+function patched(desk: Desk, change: Json): { readonly memory: Memory; readonly to: Json }[] | string {
+  const memories = Object.values(desk.state.frames).flatMap(({ memory }) => memory ?? [])
+  try {
+    return memories.map((memory) => ({ memory, to: desk.evaluation.bounded(merged(memory.context, change)) }))
+  } catch (error) {
+    if (error instanceof FlowError) return `What $context would be is refused: ${error.message}`
+    throw error
+  }
+}
+
+function merged(target: Json, change: Json): Json {
+  if (!isObject(change)) return change
+  return mergePatch(isObject(target) ? target : {}, change) as Json
+}

@@ -1,0 +1,40 @@
+/** A function of the catalogue, called for a run: the operation that the API runs, with the same schema. */
+
+import type { AnyOperation } from '../core/operation.ts'
+import { notFound } from '../core/problem.ts'
+import { withoutHandles } from '../core/secret-handle.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+import { runAudited } from '../resources/audited.ts'
+import { callable } from '../resources/catalogue.ts'
+import { publishEvent } from '../resources/events.ts'
+import { invokeFunction, invokeLending } from '../resources/functions/invoke.ts'
+import type { FunctionCall } from './contract.ts'
+import type { Lent } from './lending.ts'
+
+/**
+ * A flow can do no more than a service key.
+ * @throws Problem as the operation does; `not_found` where there is none of that name
+ */
+export async function callFunction(
+  scope: WorkspaceScope,
+  { function: name, arguments: given }: FunctionCall,
+  lent?: Lent,
+): Promise<unknown> {
+  const operation = callable(name)
+  if (operation === undefined) throw notFound('function')
+  const by = { kind: 'run', requestId: scope.actor.subject } as const
+  if (lent === undefined) return runAudited(operation, scope, given, by)
+  const called = withSecrets(operation, given, lent)
+  return runAudited(called.operation, scope, called.args, { ...by, shown: withoutHandles(given) })
+}
+
+/** Whoever subscribes would see a secret that is in an event; a function is given it by its own run. */
+function withSecrets(
+  operation: AnyOperation,
+  given: FunctionCall['arguments'],
+  { secrecy, secrets }: Lent,
+): { operation: AnyOperation; args: FunctionCall['arguments'] } {
+  if (operation === publishEvent) return { operation, args: withoutHandles(given) }
+  if (operation === invokeFunction) return { operation: invokeLending(secrets), args: secrecy.passes(given) }
+  return { operation, args: secrecy.resolved(given) }
+}

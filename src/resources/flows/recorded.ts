@@ -1,0 +1,86 @@
+/** What an execution was given, and what the outside answered its steps: the record, read for whoever goes by it again. */
+
+import { LIMITS } from '../../core/limits.ts'
+import { notFound } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+
+export interface RecordedRun {
+  readonly flow_id: string
+  readonly version: number
+  readonly input: Json
+  readonly error: { readonly instance?: string } | null
+  readonly correlation_key: string | null
+  readonly ended_at: string | null
+}
+
+/** Of a task that asks the outside, or waits for it. */
+const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
+
+export interface RecordedStep {
+  readonly seq: number
+  readonly name: string
+  readonly kind: string
+  readonly pointer: string
+  readonly iteration: number
+  /** Null in records from before reruns. */
+  readonly place: string | null
+  readonly started_at: string
+}
+
+/** A step that has ended. */
+export interface AnsweredStep extends RecordedStep {
+  readonly answer: Json
+  readonly error: { [field: string]: Json } | null
+  /** The answer was too large to be kept. */
+  readonly cut: boolean
+}
+
+/** @throws Problem `not_found` */
+export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
+  const run = await scope.row<RecordedRun>(sql`
+    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`)
+  if (run === undefined) throw notFound('execution')
+  return run
+}
+
+const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`
+
+/** The first step, in the order in which they began, of which that is so. */
+export function recordedStep(
+  scope: WorkspaceScope,
+  id: string,
+  { which, last = false }: { which: Sql; last?: boolean },
+): Promise<RecordedStep | undefined> {
+  return scope.row<RecordedStep>(sql`
+    select ${STEP} from execution_steps where execution_id = ${id} and ${which}
+    order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
+}
+
+/** Steps that have asked the outside, or have undone what others asked of it; in the order in which they began. */
+export async function askingSteps(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
+  const [asking = [], undoing = []] = await scope.batch(
+    sql`select ${STEP} from execution_steps
+      where execution_id = ${id} and ${OUTSIDE} and status <> 'skipped'
+      order by seq limit ${LIMITS.executionStepsShownMax}`,
+    sql`select distinct pointer from execution_steps
+      where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
+  )
+  return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
+}
+
+/** Steps that the outside has answered, in the order in which they began: one more than are asked for tells of more. */
+export async function answeredSteps(
+  scope: WorkspaceScope,
+  id: string,
+  { which = sql`true`, max }: { which?: Sql; max: number },
+): Promise<readonly AnsweredStep[]> {
+  return scope.rows<AnsweredStep>(sql`
+    select ${STEP}, answer, error, cut from execution_steps
+    where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
+    order by seq limit ${max + 1}`)
+}

@@ -1,0 +1,113 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** What is mended by hand in a run that stands still, and how the places of its steps are named. */
+
+import { describe, expect, test } from 'vitest'
+import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
+import type { Command } from '../../../flows-dsl/machine/surroundings.ts'
+import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
+import { compiled, INFO } from '../../flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
+
+/** A run that goes as far as it can. */
+function begun(tasks: string, input: Json = {}) {
+  const ir = compiled(`${HEAD}${tasks}`)
+  const events: StepEvent[] = []
+  const record = (event: StepEvent) => void events.push(event)
+  const machine = new Machine(ir, newState(ir, input, INFO), { nowMs: () => 0, random: () => 0, record })
+  return { machine, events, commands: machine.begin() }
+}
+
+/** The first effect that is begun. */
+function asked(commands: readonly Command[]) {
+  const [command] = commands.filter((one) => 'begin' in one)
+  if (command === undefined || !('begin' in command)) throw new Error('nothing is begun')
+  return command
+}
+
+describe('data that is mended', () => {
+  const CONTEXT = `do:
+  - a: { set: { n: 1 }, export: { as: '\${ { kept: 1, gone: 2, deep: { x: 1, y: 2 } } }' } }
+  - nap: { wait: PT1S }
+  - b: { set: { seen: '\${ $context }' } }`
+
+  test('a merge patch of the context is what the next tasks see', () => {
+    const { machine, commands } = begun(CONTEXT)
+    expect(machine.patch({ context: { gone: null, deep: { y: null, z: [3] }, more: 'x' } })).toBeUndefined()
+    machine.happened({ id: asked(commands).id, output: null })
+    expect(machine.result).toEqual({
+      status: 'completed',
+      output: { seen: { kept: 1, deep: { x: 1, z: [3] }, more: 'x' } },
+    })
+  })
+
+  test('what is no object takes the place of the context', () => {
+    const { machine, commands } = begun(CONTEXT)
+    machine.patch({ context: [1] })
+    machine.happened({ id: asked(commands).id, output: null })
+    expect(machine.result).toMatchObject({ output: { seen: [1] } })
+  })
+
+  test('each branch under way sees it, and none another that is shared', () => {
+    const { machine, commands } = begun(`do:
+  - f: { fork: { branches: [
+      { a: { do: [{ nap: { wait: PT1S } }, { x: { set: { a: '\${ $context.n }' } } }] } },
+      { b: { do: [{ nap: { wait: PT1S } }, { x: { set: { b: '\${ $context.n }' } } }] } } ] } }
+  - after: { set: { both: '\${ . }', n: '\${ $context.n }' } }`)
+    machine.patch({ context: { n: 7 } })
+    for (const command of commands) machine.happened({ id: command.id, output: null })
+    expect(machine.result).toMatchObject({ output: { both: [{ a: 7 }, { b: 7 }], n: 7 } })
+  })
+
+  test('a context that is too large is refused, and nothing has changed', () => {
+    const { machine, commands } = begun(CONTEXT)
+    expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is refused')
+    machine.happened({ id: asked(commands).id, output: null })
+    expect(machine.result).toMatchObject({ output: { seen: { kept: 1 } } })
+  })
+
+  test('a step that is held gets another input when it is tried again; one that is not is refused', () => {
+    const { machine, commands } = begun(`onFault: hold
+do:
+  - find: { call: collection.get, with: { name: c, id: '\${ .id }' }, input: { from: '\${ { id: .who } }' } }`)
+    expect(machine.patch({ step: '/do/0/find#0', input: {} })).toContain('does not wait')
+    machine.happened({ id: asked(commands).id, error: new FlowError(ERRORS.runtime, 'lost') })
+    expect(machine.patch({ step: '/do/0/find#1', input: {} })).toContain('does not wait')
+    expect(machine.patch({ step: '/do/0/find#0', input: { who: 'ada' } })).toBeUndefined()
+    const again = asked(machine.release('/do/0/find#0', { retry: true }))
+    expect(again.begin).toMatchObject({ arguments: { name: 'c', id: 'ada' } })
+  })
+})
+
+describe('places', () => {
+  const places = (events: readonly StepEvent[]) =>
+    events.filter(({ phase }) => phase === 'started').map(({ step }) => step.place)
+
+  test('are made of names, and count what is begun again', () => {
+    const { events } = begun(`do:
+  - each: { for: { in: '\${ [1, 2, 3] }' }, do: [{ a/b: { set: { n: '\${ .n }' } } }] }
+  - again: { switch: [{ once: { when: .n == null, then: mark } }], then: end }
+  - mark: { set: { n: 1 }, then: each }`)
+    expect(places(events)).toEqual([
+      ...['/do/each', '/do/each/do/a~1b', '/do/each/do~x1/a~1b', '/do/each/do~x2/a~1b'],
+      ...['/do/again', '/do/mark', '/do/each~x1', '/do/each~x1/do/a~1b'],
+      ...['/do/each~x1/do~x1/a~1b', '/do/each~x1/do~x2/a~1b', '/do/again~x1'],
+    ])
+  })
+
+  test('of items that run at the same time do not depend on which ends first', () => {
+    const flow = `do:
+  - each: { for: { in: '\${ [0, 1] }', concurrency: 2 }, do: [{ a: { wait: PT1S } }, { b: { set: { i: '\${ $index }' } } }] }`
+    const outputs = [false, true].map((isBackwards) => {
+      const { machine, commands, events } = begun(flow)
+      const order = isBackwards ? commands.toReversed() : commands
+      for (const { id } of order) machine.happened({ id, output: null })
+      const done = events.filter(({ step, phase }) => step.name === 'b' && phase === 'completed')
+      return Object.fromEntries(done.map(({ step, output }) => [step.place, output]))
+    })
+    expect(outputs[0]).toEqual({ '/do/each/do/b': { i: 0 }, '/do/each/do~x1/b': { i: 1 } })
+    expect(outputs[1]).toEqual(outputs[0])
+  })
+})
