@@ -128,7 +128,8 @@ describe('a version', () => {
     const id = await published(2)
     await ask('PUT', '/live', { version: 1 }, id)
     const ref = [room.tenantId, room.workspaceId]
-    const left = `delete from tenon.flows where id = '${id}';
+    const left = `delete from tenon.flow_triggers where flow_id = '${id}';
+      delete from tenon.flows where id = '${id}';
       select (select count(*)::int from tenon.flow_versions where flow_id = '${id}') as versions,
         (select count(*)::int from tenon.flow_aliases where flow_id = '${id}') as aliases`
     expect(await masked('tenon_admin', ref, left)).toEqual([{ versions: 0, aliases: 0 }])
