@@ -3,7 +3,8 @@
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef } from '../core/tenant.ts'
 import { Schedules } from './schedules.ts'
-import type { Standing, Start, Temporal } from './temporal.ts'
+import type { Standing } from './standing.ts'
+import type { Start, Temporal } from './temporal.ts'
 
 /** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
 export class Durable {

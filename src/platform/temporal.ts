@@ -19,6 +19,7 @@ import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/ten
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
 import { attributesOf } from './search-attributes.ts'
+import { type Standing, standingOf } from './standing.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -48,17 +49,6 @@ export interface Start {
   readonly timeoutMs?: number
   /** Begins so much later. */
   readonly delayMs?: number
-}
-
-/** Open, or how it has ended: from outside, or by itself. */
-export type Standing = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
-
-const STANDINGS: Readonly<Record<string, Standing>> = {
-  COMPLETED: 'completed',
-  FAILED: 'faulted',
-  TIMED_OUT: 'terminated',
-  TERMINATED: 'terminated',
-  CANCELLED: 'cancelled',
 }
 
 export class Temporal {
@@ -160,7 +150,7 @@ export class Temporal {
   async standing(ref: TenantRef, id: string): Promise<Standing | undefined> {
     const handle = this.#handle(ref, id)
     const described = await this.#call(() => unlessGone(handle.describe()))
-    return described && (STANDINGS[described.status.name] ?? 'open')
+    return described && standingOf(described.status.name)
   }
 
   /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */

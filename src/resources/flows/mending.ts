@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Standing } from '../../platform/temporal.ts'
+import type { Standing } from '../../platform/standing.ts'
 import { beginPending } from './begin.ts'
 import { giveBack, handOn } from './places.ts'
 
