@@ -15,6 +15,7 @@ import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { TenantCodec } from './payloads/codec.ts'
 import type { Batches, Database } from './pg/database.ts'
+import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
@@ -29,6 +30,7 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
+  readonly lookout: Lookout
   readonly limiter: Limiter
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined

@@ -26,6 +26,7 @@ import { PayloadStore } from './payloads/store.ts'
 import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
+import { Lookout } from './runs/lookout.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
@@ -75,6 +76,7 @@ export function openPlatform(
   )
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
+  const lookout = new Lookout(database, (error) => log.warn({ err: error }, 'executions that are watched'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, objects)
   const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patience)
@@ -94,6 +96,7 @@ export function openPlatform(
     objectClients,
     identities,
     streams,
+    lookout,
     limiter,
     documents,
     secrets,
@@ -132,7 +135,7 @@ export function openPlatform(
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close()])
+      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close(), lookout.close()])
       for (const store of [objects, objectClients, identities, payloads]) store.close()
       streams.close()
       limiter.close()

@@ -13,6 +13,7 @@ export type Reason =
   | 'hosted-servers'
   | 'meters'
   | 'relay'
+  | 'lookout'
   | 'triggers'
   | 'audit'
 

@@ -36,6 +36,7 @@ import {
   triggerSchedule,
 } from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import { watchExecution } from './flows/watch.ts'
 import {
   configureFunction,
   createFunction,
@@ -133,6 +134,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  watchExecution,
   signalExecution,
   approveExecution,
   retryStep,
