@@ -89,7 +89,7 @@ export interface StepUpdate {
   readonly error?: Json
   /** What the outside answered it, where that is not large. */
   readonly answer?: Json
-  /** It was too large to be kept. */
+  /** It was too large to be kept, or a secret is in it. */
   readonly cut?: true
   /** The same in every run that takes the same way (flows-dsl/machine/places.ts). */
   readonly place: string

@@ -3,6 +3,7 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
+import { holdsHandle } from '../core/secret-handle.ts'
 import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
@@ -171,7 +172,9 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
+/** A secret that an answer has shown is masked in the record: whoever goes by it has to know. */
 function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
-  return JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax ? { answer } : { cut: true }
+  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }

@@ -36,7 +36,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
   expect(open).toEqual([])
 })
 
-test('the login role puts on the six masks and nothing else', async () => {
+test('the login role puts on the seven masks and nothing else', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const masks = [
@@ -46,6 +46,7 @@ test('the login role puts on the six masks and nothing else', async () => {
     'tenon_operator',
     'tenon_relay',
     'tenon_service',
+    'tenon_triggers',
   ]
   expect(roles).toEqual(masks.map((rolname) => ({ rolname })))
 })

@@ -35,8 +35,10 @@ test('an admin scope goes inside a workspace to judge its documents, and to coun
 
 test('the doors alone ask for scopes', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
+    'activities/hearing.ts',
     'activities/index.ts',
     'api/door.ts',
+    'api/webhooks.ts',
     'mcp/hosted.ts',
     'mcp/server.ts',
   ])
@@ -52,7 +54,6 @@ test('a scope puts on the rights of a service key for tools of MCP servers alone
 test('the system acts for few reasons', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
     'platform/audit/audit.ts',
-    'platform/events/relay.ts',
     'platform/identity/auth.ts',
     'platform/identity/hosted.ts',
     'platform/identity/issuer-state.ts',
@@ -62,7 +63,13 @@ test('the system acts for few reasons', async () => {
     'platform/meters.ts',
     'platform/runs/lookout.ts',
     'platform/tenant-states.ts',
+    'platform/turn.ts',
+    'platform/webhooks/webhooks.ts',
   ])
+})
+
+test('of what comes over HTTP, the wire of MCP and webhooks alone are no operations', async () => {
+  expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual(['api/webhooks.ts', 'mcp/endpoint.ts'])
 })
 
 test('settings of the database are set in one file', async () => {
