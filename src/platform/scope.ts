@@ -239,7 +239,6 @@ export class WorkspaceScope extends Scope {
 
   /** One of the workspace's executions, for as long as it is watched. */
   watch = (executionId: string) => this.parts.lookout.watch(this.ref, executionId)
-
   get runs(): Durable {
     return this.durable(this.ref)
   }
