@@ -32,6 +32,9 @@ const OF_FLOW = {
   cancelled: 'cancelledAt',
 } as const
 
+/** The name of what happens to a run or to a task, such as `started`. */
+export const lifecycleType = (of: 'workflow' | 'task', verb: string): string => `${PREFIX}.${of}.${verb}.v1`
+
 /** The run has begun. */
 export function flowStarted(run: Run, atMs: number): LifecycleEvent {
   const { namespace, name, version } = run.document
@@ -64,13 +67,13 @@ export function taskEvent(
     ...(phase === 'completed' && output !== undefined && { output }),
     ...(error !== undefined && { error }),
   }
-  return { type: `${PREFIX}.task.${verb}.v1`, time, data }
+  return { type: lifecycleType('task', verb), time, data }
 }
 
 function flowEvent(run: Run, verb: string, atMs: number, key: string, more: JsonObject): LifecycleEvent {
   const time = new Date(atMs).toISOString()
   return {
-    type: `${PREFIX}.workflow.${verb}.v1`,
+    type: lifecycleType('workflow', verb),
     time,
     data: { name: qualifiedName(run), [key]: time, ...more },
   }

@@ -140,13 +140,9 @@ export class Drive {
     return this.#machine.patch(what)
   }
 
-  /** Whether steps wait for somebody to decide about their errors. */
-  get isHeld(): boolean {
-    return this.#isHeld
-  }
-
-  get isCancelled(): boolean {
-    return this.#isCancelled
+  /** Whether steps wait for somebody to decide about their errors, and whether it was given up. */
+  get standing(): { readonly isHeld: boolean; readonly isCancelled: boolean } {
+    return { isHeld: this.#isHeld, isCancelled: this.#isCancelled }
   }
 
   /** Gives the run up; it undoes what it must and ends cancelled. */

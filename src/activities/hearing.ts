@@ -11,7 +11,8 @@ import type { Entry } from '../platform/events/streams.ts'
 import type { Hear, Watch } from '../platform/events/watching.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { beginByEvents, type EventSpec, hopsOf } from '../resources/flows/triggers/events.ts'
+import { beginByEvents, hopsOf } from '../resources/flows/triggers/event-runs.ts'
+import type { EventSpec } from '../resources/flows/triggers/events.ts'
 
 export function hearing(access: Access, log: Log): Hear {
   return async (watch, entries) => {
@@ -74,7 +75,7 @@ class Asking {
 /** @throws what a later attempt may not come upon: a server that is away, a quota that is used up for now */
 async function begin(
   access: Access,
-  { ref, triggerId }: Watch,
+  { ref, triggerId, version }: Watch,
   events: readonly JsonObject[],
   log: Log,
 ): Promise<void> {
@@ -84,7 +85,7 @@ async function begin(
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
     const scope = await access.continueActive(ref, actor, randomIds)
-    await beginByEvents(scope, triggerId, events, hops)
+    await beginByEvents(scope, { triggerId, version, events, hops })
   } catch (error) {
     // Nothing is kept that would all begin when the workspace is resumed.
     if (error instanceof Suspended) return

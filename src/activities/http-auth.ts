@@ -25,7 +25,9 @@ export interface Way {
 export async function sendAs(authentication: unknown, outbound: Outbound, way: Way): Promise<Inbound> {
   const { line } = way
   if (authentication === undefined) return line.send(outbound)
-  const { scheme, properties } = fieldsOf(authentication)
+  const { scheme, secret, properties } = fieldsOf(authentication)
+  if (secret !== undefined)
+    throw callFailure('configuration', 'The run has no secrets to take credentials from.')
   const given = fieldsOf(properties)
   if (scheme === 'basic') return line.send(authorized(outbound, basic(given)))
   if (scheme === 'bearer') return line.send(authorized(outbound, bearer(textOf(given, 'token', 'bearer'))))

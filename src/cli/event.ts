@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
+import { framesOf } from './frames.ts'
 import { need, readSettings, serviceClient } from './settings.ts'
 import { jsonOf, printJson, verb } from './verb.ts'
 
@@ -15,22 +16,13 @@ async function subscribe(topic: string): Promise<number> {
   const settings = await readSettings()
   const url = `${need(settings, 'TENON_URL')}/v1/events/subscribe?topic=${encodeURIComponent(topic)}`
   const response = await fetch(url, { headers: { apikey: need(settings, 'TENON_SERVICE_KEY') } })
-  if (!response.ok || response.body === null)
-    throw new ApiError(response.status, (await response.json()) as Record<string, unknown>)
+  if (!response.ok) throw new ApiError(response.status, (await response.json()) as Record<string, unknown>)
   process.stderr.write(`listening to ${topic}; Ctrl-C ends it\n`)
-  let rest = ''
-  for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-    const frames = (rest + chunk).split('\n\n')
-    rest = frames.pop() ?? ''
-    for (const frame of frames) printFrame(frame)
+  for await (const { id, data } of framesOf(response)) {
+    // Frames without an id are the stream's own: `ready`, `gap`.
+    if (id !== undefined) process.stdout.write(`${data}\n`)
   }
   return 0
-}
-
-/** Frames without an id are the stream's own: `ready`, `gap`, heartbeats. */
-function printFrame(frame: string): void {
-  const data = /^data: (.*)$/m.exec(frame)?.[1]
-  if (/^id: /m.test(frame) && data !== undefined) process.stdout.write(`${data}\n`)
 }
 
 export function eventVerbs(program: Command): void {

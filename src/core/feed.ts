@@ -7,7 +7,7 @@ export interface FeedSink {
   /** Resolves when the client has taken most of what was sent, or the feed has ended. */
   taken(): Promise<void>
   /** Ends the feed from our side; the code is told to the client. */
-  end(code: 'slow_consumer' | 'unavailable'): void
+  end(code: 'slow_consumer' | 'unavailable' | 'ended'): void
 }
 
 export interface Feed {

@@ -2,11 +2,13 @@
 
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
+import { EVENT_LIMITS } from './limits/events.ts'
 import { EXECUTION_LIMITS } from './limits/executions.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 import { MCP_LIMITS } from './limits/mcp.ts'
 import { SECRET_LIMITS } from './limits/secrets.ts'
 import { TRIGGER_LIMITS } from './limits/triggers.ts'
+import { WATCH_LIMITS } from './limits/watching.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -118,30 +120,6 @@ export const LIMITS = {
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
   jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
-  eventBytesMax: 262_144,
-  eventsKeptPerTenant: 100_000,
-  changesKeptPerWorkspace: 10_000,
-  /** Of the stream's memory; a sixteenth may come on top. */
-  changesBytesMax: 67_108_864,
-  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
-  relayTenantsMax: 50,
-  relayChangesMax: 500,
-  relayBytesMax: 4_194_304,
-  /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
-  relayPollMs: { min: 40, max: 160 },
-  /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
-  relayRetryMs: { min: 250, max: 2_000 },
-  relayTurnMs: 1_000,
-  /** Longer than a connection with a lock ever has nothing to ask. */
-  sessionIdleMs: 20_000,
-  /** Of one stream: together 8 MiB at most. */
-  eventsReadAtOnce: 32,
-  feedQueueBytesMax: 1_048_576,
-  /** A client that takes nothing for so long while the past is sent to it is too slow. */
-  feedStallMs: 30_000,
-  feedHeartbeatMs: 15_000,
-  /** Most times from memory: keys are remembered for `keyCacheMs`. */
-  feedCheckMs: 1_000,
   meterFlushMs: 2_000,
   /** The last bucket begins at 2^19.5 ms, twelve minutes. */
   meterBuckets: 40,
@@ -242,8 +220,10 @@ export const LIMITS = {
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,
   ...CALL_LIMITS,
+  ...EVENT_LIMITS,
   ...MCP_LIMITS,
   ...SECRET_LIMITS,
   ...TRIGGER_LIMITS,
   ...EXECUTION_LIMITS,
+  ...WATCH_LIMITS,
 } as const

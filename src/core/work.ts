@@ -82,10 +82,14 @@ export interface StepUpdate {
   readonly iteration: number
   readonly summary: string
   readonly status: 'running' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
+  /** How often it has begun, where that is more than once. */
+  readonly attempt?: number
+  /** It is known to wait. */
+  readonly waits?: true
   readonly error?: Json
   /** What the outside answered it, where that is not large. */
   readonly answer?: Json
-  /** It was too large to be kept. */
+  /** It was too large to be kept, or a secret is in it. */
   readonly cut?: true
   /** The same in every run that takes the same way (flows-dsl/machine/places.ts). */
   readonly place: string
@@ -95,11 +99,40 @@ export interface StepUpdate {
   readonly ended_at?: string
 }
 
+/** What can happen to a run or to one of its steps. */
+type RunHappening =
+  | 'started'
+  | 'waiting'
+  | 'running'
+  | 'suspended'
+  | 'resumed'
+  | 'retried'
+  | 'held'
+  | 'completed'
+  | 'faulted'
+  | 'skipped'
+  | 'cancelled'
+
+/** Something that happened in a run; `seq` counts through the whole run, from 1. */
+export interface RunEventUpdate {
+  readonly seq: number
+  readonly at: string
+  /** Of a step, by its `seq`; of the run as a whole where there is none. */
+  readonly step?: number
+  readonly what: RunHappening
+  /** How often the step has begun, where that is more than once. */
+  readonly attempt?: number
+  readonly took?: string
+  readonly error?: Json
+}
+
 /** What has changed of a run since the update before. */
 export interface RunUpdate {
   readonly execution_id: string
   readonly status: 'running' | 'waiting' | 'suspended' | 'cancelled' | 'faulted' | 'completed'
   readonly steps: readonly StepUpdate[]
+  /** What happened meanwhile, for those who watch; nothing in runs from before there were any. */
+  readonly events?: readonly RunEventUpdate[]
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
@@ -182,6 +215,12 @@ export interface RecordState {
   readonly seq: number
   /** Steps that have begun and not ended. */
   readonly open: readonly StepUpdate[]
+  /** What is not written yet. */
+  readonly changed: readonly StepUpdate[]
+  readonly events: readonly RunEventUpdate[]
+  /** Of the newest event. */
+  readonly told: number
+  readonly status: RunUpdate['status']
 }
 
 /** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */

@@ -14,6 +14,7 @@ import type { Objects } from './objects/buckets.ts'
 import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { Batches, Database } from './pg/database.ts'
+import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
@@ -27,6 +28,7 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
+  readonly lookout: Lookout
   readonly limiter: Limiter
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined

@@ -24,6 +24,7 @@ import { Overdue } from './overdue.ts'
 import type { Parts } from './parts.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
+import { Lookout } from './runs/lookout.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
@@ -67,6 +68,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
   const temporal = new Temporal(config)
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
+  const lookout = new Lookout(database, (error) => log.warn({ err: error }, 'executions that are watched'))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const meters = new Meters(database, log)
   const audit = new Audit(database, log)
@@ -82,6 +84,7 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
     objectClients,
     identities,
     streams,
+    lookout,
     limiter,
     documents,
     secrets,
@@ -121,7 +124,8 @@ export function openPlatform(config: Config, log: Log): { platform: Platform; pa
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
+      const watching = [relay.close(), overdue.close(), watcher.close(), lookout.close()]
+      await Promise.all([meters.flush(), audit.close(), ...watching])
       for (const store of [objects, objectClients, identities]) store.close()
       streams.close()
       limiter.close()

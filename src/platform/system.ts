@@ -14,6 +14,7 @@ export type Reason =
   | 'meters'
   | 'relay'
   | 'mender'
+  | 'lookout'
   | 'triggers'
   | 'audit'
 

@@ -37,6 +37,7 @@ import {
   triggerSchedule,
 } from './flows/triggers/operations.ts'
 import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import { watchExecution } from './flows/watch.ts'
 import {
   configureFunction,
   createFunction,
@@ -136,6 +137,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   getExecution,
   listExecutions,
   listFlowExecutions,
+  watchExecution,
   signalExecution,
   approveExecution,
   retryStep,

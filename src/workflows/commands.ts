@@ -33,13 +33,13 @@ export function listenTo(run: Run): void {
   setHandler(release, ({ step, ...rest }) => answer(drive.release(step, withoutHandles(rest.release))))
   setHandler(pause, async (asked) => {
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
-    if (asked.paused && drive.isCancelled) return { refused: 'The execution is being cancelled.' }
+    if (asked.paused && drive.standing.isCancelled) return { refused: 'The execution is being cancelled.' }
     if (asked.paused !== hold.isPaused) await turn(run, asked)
     return {}
   })
   setHandler(patch, (what) => {
-    if (!hold.isPaused && !drive.isHeld) return { refused: 'The execution goes on: pause it first.' }
-    return answer(drive.patch(withoutHandles(what as never)))
+    if (!hold.isPaused && !drive.standing.isHeld) return { refused: 'The execution goes on: pause it first.' }
+    return answer(drive.patch(withoutHandles({ ...what })))
   })
 }
 

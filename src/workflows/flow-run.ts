@@ -121,6 +121,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
       describe(step)
       refuseEndless(step)
       const { summary } = step
+      if (!limits) recorder.waits(step)
       const heldMs = hold.heldMs()
       await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
@@ -153,6 +154,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
       if (before !== undefined) return before
       if (hold.isOn) await stillness(hold, recorder)
       describe(step)
+      recorder.waits(step)
       await shown(recorder, 'waiting')
       if (what === 'workflow') {
         const output = runSubflow({ details, step, hold, parent: input })

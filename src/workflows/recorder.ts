@@ -1,9 +1,10 @@
-/** Gathers what happened in a run and writes it to the projection before the run blocks and when it ends. */
+/** Gathers what happened in a run and writes it to its record before the run blocks and when it ends. */
 
 import type { Json } from '../../flows-dsl/ir.ts'
-import type { StepEvent } from '../../flows-dsl/tasks/task.ts'
+import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { RecordState, RunUpdate, StepUpdate } from '../core/work.ts'
+import { holdsHandle } from '../core/secret-handle.ts'
+import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
   started: 'running',
@@ -21,6 +22,9 @@ export class Recorder {
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
   #seq = 0
+  /** What happened since the last write; numbers go on through the whole run. */
+  #events: RunEventUpdate[] = []
+  #told = 0
   #status: RunUpdate['status'] = 'running'
   #isEnded = false
   #last: Promise<void> = Promise.resolve()
@@ -30,12 +34,23 @@ export class Recorder {
     this.#executionId = executionId
     this.#write = write
     this.#seq = before?.seq ?? 0
+    this.#told = before?.told ?? 0
+    this.#status = before?.status ?? 'running'
+    this.#events = [...(before?.events ?? [])]
     for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
+    for (const step of before?.changed ?? []) this.#changed.set(step.seq, step)
   }
 
-  /** All that is known here and not yet written is lost with it: to be asked after a `flush`. */
+  /** All that is known here: to be asked after a `flush`, so that it is little. */
   get state(): RecordState {
-    return { seq: this.#seq, open: [...this.#open.values()] }
+    return {
+      seq: this.#seq,
+      open: [...this.#open.values()],
+      changed: [...this.#changed.values()],
+      events: this.#events,
+      told: this.#told,
+      status: this.#status,
+    }
   }
 
   /** @param isReused whether it was answered by the run that this one repeats */
@@ -43,7 +58,11 @@ export class Recorder {
     const { pointer, name, kind, iteration, summary, place } = event.step
     const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
-    const { error: _before, ...begun } = this.#open.get(key) ?? {
+    const {
+      error: _error,
+      waits: _waits,
+      ...begun
+    } = this.#open.get(key) ?? {
       seq: this.#seq++,
       name,
       kind,
@@ -55,8 +74,10 @@ export class Recorder {
       started_at: at,
     }
     const ended = STATUS[event.phase] !== 'running'
+    const attempt = event.phase === 'retried' ? (begun.attempt ?? 1) + 1 : begun.attempt
     const step: StepUpdate = {
       ...begun,
+      ...(attempt !== undefined && { attempt }),
       status: STATUS[event.phase],
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
@@ -66,18 +87,58 @@ export class Recorder {
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
     this.#changed.set(step.seq, step)
+    this.#tell(event.phase, at, step, event.took)
+  }
+
+  /** The step waits: for a time, for the world, or for another flow. In a new history it says so again. */
+  waits(step: StepRef): void {
+    const open = this.#open.get(keyOf(step))
+    if (open === undefined || open.waits) return
+    this.#open.set(keyOf(step), { ...open, waits: true })
+    this.#tell('waiting', now(), open)
+  }
+
+  /** @param of a step, or the run where it has no `seq` */
+  #tell(what: RunEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
+    if (this.#told === 0) this.#events.push({ seq: ++this.#told, at, what: 'started' })
+    const { seq, attempt, error } = of
+    this.#events.push({
+      seq: ++this.#told,
+      at,
+      what,
+      ...(seq !== undefined && { step: seq }),
+      ...(attempt !== undefined && { attempt }),
+      ...(took !== undefined && { took }),
+      ...(error !== undefined && { error }),
+    })
+    const { executionEventsMax: max } = LIMITS
+    // Nobody would keep them.
+    if (this.#events.length > 2 * max) this.#events = this.#events.slice(-max)
+  }
+
+  /** The run has another status now. */
+  #turn(status: RunUpdate['status'], { ended_at = now(), error }: Partial<RunUpdate>): void {
+    const before = this.#status
+    this.#status = status
+    if (status === before) return
+    if (before === 'suspended' && (status === 'running' || status === 'waiting'))
+      this.#tell('resumed', ended_at)
+    if (status !== 'running' || before === 'waiting')
+      this.#tell(status, ended_at, { ...(error !== undefined && { error }) })
   }
 
   /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
   flush(status = this.#status, end: Partial<RunUpdate> = {}): Promise<void> {
-    this.#status = status
+    this.#turn(status, end)
     const update: RunUpdate = {
       execution_id: this.#executionId,
       status,
       steps: [...this.#changed.values()],
+      ...(this.#events.length > 0 && { events: this.#events }),
       ...end,
     }
     this.#changed = new Map()
+    this.#events = []
     this.#last = this.#last.then(() => this.#write(update))
     return this.#last
   }
@@ -93,11 +154,13 @@ export class Recorder {
   }
 
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
-    const ended_at = new Date().toISOString()
+    const ended_at = now()
     this.#isEnded = true
     // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.
-    for (const step of this.#open.values())
+    for (const step of this.#open.values()) {
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
+      this.#tell('cancelled', ended_at, step)
+    }
     return this.flush(status, { ...result, ended_at })
   }
 }
@@ -106,7 +169,12 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
   return `${pointer}#${iteration}`
 }
 
+/** In the sandbox, the time of the current workflow task. */
+const now = () => new Date().toISOString()
+
+/** A secret that an answer has shown is masked in the record: whoever goes by it has to know. */
 function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
-  return JSON.stringify(answer).length <= LIMITS.stepAnswerCharsMax ? { answer } : { cut: true }
+  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { listen, messages, stopHearing } from '../support/hear.ts'
 import { type Started, startPlatform } from '../support/start.ts'
 import { aRoom, call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
@@ -127,6 +128,17 @@ test('many at a time, one in ten failing: results in order, timers go on, steps 
   expect(puts).toHaveLength(54)
   expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
   expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
+  expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
+  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => heard.find(({ event }) => event === 'end'))
+  stopHearing()
+  const told = messages(heard)
+  expect(told.map((one) => Number(one.id))).toEqual(told.map((_, index) => index + 1))
+  const rests = told.map(({ data }) => data.data).filter((data) => data.name === 'rest')
+  for (let n = 0; n < 60; n++) {
+    const of = rests.filter(({ iteration }) => iteration === n)
+    expect(of.map((data) => data.status)).toEqual(['running', 'waiting', 'completed'])
+  }
 })
 
 test('an approval, events and a compensation stand across histories', async () => {

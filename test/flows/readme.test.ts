@@ -69,7 +69,7 @@ test('every block is a flow that claims something, or the cases, which have a te
 })
 
 test('it is short, and names every kind of task', () => {
-  expect(README.split('\n').length).toBeLessThanOrEqual(350)
+  expect(README.split('\n').length).toBeLessThanOrEqual(360)
   const named = TASKS.filter(({ kind }) => README.includes(`\`${kind}`))
   expect(named).toEqual(TASKS)
 })

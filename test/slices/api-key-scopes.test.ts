@@ -23,6 +23,7 @@ beforeAll(async () => {
     room,
     ...none,
     scheduleId: 't',
+    webhookId: 't',
     bucket: 'no-such-bucket',
     functionId: 'fn',
     accountId: 'a',

@@ -144,7 +144,7 @@ test('a call that cannot be authenticated is not made', async () => {
   expect(asked).not.toContain('/nothing')
 })
 
-test('a flow with secrets is valid and simulated, and not published before there are any', async () => {
+test('a flow with secrets is valid and simulated, and not published before they are there', async () => {
   const source = flow(
     'secretive',
     'use: { secrets: [token] }',
@@ -162,7 +162,7 @@ test('a flow with secrets is valid and simulated, and not published before there
     status: 422,
     body: {
       code: 'flow_invalid',
-      faults: [{ code: 'unsupported_feature', line: 2, pointer: '/use/secrets' }],
+      faults: [{ code: 'unknown_reference', line: 2, pointer: '/use/secrets/0' }],
     },
   })
 })

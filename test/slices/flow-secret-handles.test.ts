@@ -116,6 +116,15 @@ describe('a handle', () => {
     expect(JSON.parse(said)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
   })
 
+  test('is in no answer that is kept for another run', async () => {
+    const ask = posting('ask', `${outside.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
+    const flow = await published(room, ['lure'], `${ask}\n  - last: { set: { x: 1 } }`)
+    const { id } = await ran(room, flow)
+    const again = { as: room.operator, body: { from: 'last' } }
+    const { status, body } = await call('POST', `${room.flows}/executions/${id}/rerun`, again)
+    expect([status, body.detail]).toEqual([409, expect.stringMatching(/`ask` was too large .* secret in it/)])
+  })
+
   test('is not given to another flow, which declares the secret itself', async () => {
     const child = (await published(room, ['lure'], SENT('tell', '/echo/child'))).split('/').at(-1)
     const run = (input: string) =>

@@ -19,15 +19,23 @@ export function stopHearing(): void {
 }
 
 /** Subscribes and gathers; returns when the feed says it is ready. */
-export async function hear(
+export const hear = (
   as: Caller,
   query: string,
+  headers: Record<string, string> = {},
+  at: Running = inject('tenon'),
+): Promise<Heard[]> => listen(as, `/v1/events/subscribe?${query}`, headers, at)
+
+/** The same with any feed. */
+export async function listen(
+  as: Caller,
+  path: string,
   headers: Record<string, string> = {},
   at: Running = inject('tenon'),
 ): Promise<Heard[]> {
   const controller = new AbortController()
   open.push(controller)
-  const response = await fetch(`${at.url}/v1/events/subscribe?${query}`, {
+  const response = await fetch(`${at.url}${path}`, {
     headers: { ...as, ...headers },
     signal: controller.signal,
   })

@@ -152,7 +152,7 @@ describe('basic and bearer', () => {
   })
 
   test.each([
-    ['a secret, of which there is no store', { scheme: 'basic', secret: 'mine' }],
+    ['a secret, of which the run has none', { scheme: 'basic', secret: 'mine' }],
     ['a scheme of nobody', { scheme: 'kerberos', properties: {} }],
     ['no scheme', {}],
   ])('%s is a configuration error', async (_name, authentication) => {

@@ -5,11 +5,15 @@ import { type Room, unique } from '../support/tenants.ts'
 export const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
 
+/** A flow that whoever has its secret may start. */
+export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
+
 interface World {
   readonly room: Room
   readonly flowId: string
   readonly executionId: string
   readonly scheduleId: string
+  readonly webhookId: string
 }
 
 /** A row about a flow, a version or an execution, below the workspace's flows. */
@@ -25,6 +29,12 @@ const run = (tail: string, body?: () => unknown) =>
   row(({ executionId }) => `/executions/${executionId}${tail}`, body)
 const schedule = (tail: string, body?: () => unknown) =>
   row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
+
+const hook = (tail: string) =>
+  row(
+    ({ webhookId }) => `/triggers/${webhookId}${tail}`,
+    () => ({}),
+  )
 
 export const FLOW_ROWS = {
   'flow.list': row(() => '/definitions'),
@@ -71,6 +81,7 @@ export const FLOW_ROWS = {
   'execution.cancel': run('/cancel', () => ({})),
   'execution.rerun': run('/rerun', () => ({})),
   'execution.get': run(''),
+  'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
   'schedule.list': row(() => '/schedules'),
@@ -78,6 +89,10 @@ export const FLOW_ROWS = {
   'schedule.pause': schedule('/pause', () => ({})),
   'schedule.resume': schedule('/resume', () => ({})),
   'schedule.trigger': schedule('/trigger', () => ({})),
+  'trigger.list': row(() => '/triggers'),
+  'trigger.rotate_secret': hook('/rotate-secret'),
+  'trigger.pause': hook('/pause'),
+  'trigger.resume': hook('/resume'),
 }
 
 /** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */

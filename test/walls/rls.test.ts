@@ -337,3 +337,26 @@ test('who mends sees that executions are open, and nothing of what they carry', 
   const ended = 'select id from tenon.executions where ended_at is not null'
   expect(await masked('tenon_mender', nobody, ended)).toEqual([])
 })
+
+test('who looks up triggers sees whose they are, keeps how far they have heard, and nothing else', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const as = (text: string) => masked('tenon_triggers', [tenantId, workspaceId], text)
+  const tables = await asSuperuser<{ name: string }>(
+    "select tablename as name from pg_tables where schemaname = 'tenon'",
+  )
+  const seen = ['event_watches', 'flow_triggers', 'webhook_secrets']
+  for (const { name } of tables.filter((table) => !seen.includes(table.name)))
+    await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
+  for (const name of seen) {
+    await expect(as(`select from tenon.${name} limit 1`)).resolves.toBeDefined()
+    await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
+    await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
+  }
+  await expect(as("update tenon.event_watches set gathered = '[]' where false")).resolves.toEqual([])
+  await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
+  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
+    for (const name of ['webhook_secrets', 'webhook_deliveries', 'event_watches'])
+      await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
+        /permission denied/,
+      )
+})

@@ -1,7 +1,7 @@
 /** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
 
 import { call, type Room, tokenOf, unique } from '../support/tenants.ts'
-import { FLOW_ROWS, SOURCE } from './flow-rows.ts'
+import { FLOW_ROWS, HOOKED, SOURCE } from './flow-rows.ts'
 import { furnishMcp, MCP_ROWS } from './mcp-rows.ts'
 
 /** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
@@ -34,6 +34,7 @@ export interface World {
   readonly flowId: string
   readonly executionId: string
   readonly scheduleId: string
+  readonly webhookId: string
   readonly bucket: string
   readonly functionId: string
 }
@@ -292,6 +293,8 @@ export async function furnish(room: Room): Promise<World> {
     headers: { prefer: 'wait=20' },
   })
   const schedules = await call('GET', `${room.flows}/schedules`, { as })
+  await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
+  const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
   await furnishMcp(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
@@ -324,6 +327,7 @@ export async function furnish(room: Room): Promise<World> {
     flowId: flow.body.id,
     executionId: execution.body.id,
     scheduleId: schedules.body.data[0].id,
+    webhookId: hooked.body.webhooks[0].id,
     functionId: deployed.body.id,
   }
 }

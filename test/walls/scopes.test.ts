@@ -62,10 +62,15 @@ test('the system acts for few reasons', async () => {
     'platform/identity/people.ts',
     'platform/identity/signing-keys.ts',
     'platform/meters.ts',
+    'platform/runs/lookout.ts',
     'platform/tenant-states.ts',
     'platform/turn.ts',
     'platform/webhooks/webhooks.ts',
   ])
+})
+
+test('of what comes over HTTP, the wire of MCP and webhooks alone are no operations', async () => {
+  expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual(['api/webhooks.ts', 'mcp/endpoint.ts'])
 })
 
 test('settings of the database are set in one file', async () => {

@@ -73,6 +73,7 @@ function ids(): string[] {
     ours.flowId,
     ours.executionId,
     ours.scheduleId,
+    ours.webhookId,
     ours.functionId,
     ours.room.tenantId,
   ]
@@ -182,6 +183,9 @@ test('after all of that, everything of ours is as it was', async () => {
   expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
   const schedule = await call('GET', `${room.flows}/schedules/${ours.scheduleId}`, { as })
   expect(schedule.body).toMatchObject({ paused: false, last_run: null })
+  const triggers = await call('GET', `${room.flows}/triggers`, { as })
+  const webhook = triggers.body.data.find((one: { id: string }) => one.id === ours.webhookId)
+  expect(webhook).toMatchObject({ kind: 'webhook', paused: false })
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
   expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
   const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })

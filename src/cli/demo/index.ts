@@ -2,7 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { ApiClient, ApiError, fetchToken } from '../client.ts'
-import { type Execution, publishSource } from '../flow.ts'
+import { publishSource } from '../flow.ts'
+import type { Execution } from '../flows/execution.ts'
 import { need, readSettings, type Settings } from '../settings.ts'
 import { PARTS } from './parts.ts'
 import type { Proof } from './place.ts'

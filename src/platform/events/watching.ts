@@ -10,6 +10,8 @@ import type { Progress, Watches, WatchRow } from './watches.ts'
 export interface Watch {
   readonly ref: WorkspaceRef
   readonly triggerId: string
+  /** Of its flow: the one whose filters these are. */
+  readonly version: number
   readonly paused: boolean
   /** As its kind has declared it. */
   readonly spec: unknown
@@ -17,7 +19,7 @@ export interface Watch {
   readonly gathered: unknown
 }
 
-export interface Heard {
+interface Heard {
   /** Kept with the place. */
   readonly gathered: unknown
   /** For how long the thread was busy with it. */
@@ -166,6 +168,7 @@ function keyOf(row: WatchRow, place: (typeof PLACES)[number]): StreamKey | undef
 const watchOf = (row: WatchRow): Watch => ({
   ref: { tenantId: row.tenant_id, workspaceId: row.workspace_id },
   triggerId: row.id,
+  version: row.version,
   paused: row.paused,
   spec: row.spec,
   gathered: row.gathered,

@@ -22,6 +22,7 @@ const Step = Type.Object({
   iteration: Type.Integer(),
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
+  attempt: Type.Integer({ description: 'How often it has begun.' }),
   error: Type.Unknown(),
   reused: Type.Boolean({ description: 'Answered by the execution that this one repeats.' }),
   started_at: Type.String(),
@@ -152,7 +153,7 @@ async function untilEnded(
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const [[row] = [], steps = [], [queue] = []] = await scope.batch(
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
-    sql`select seq, name, kind, pointer, iteration, summary, status, error, reused, started_at, ended_at
+    sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
     queueOf(id),
   )

@@ -33,7 +33,7 @@ export interface RecordedStep {
 export interface AnsweredStep extends RecordedStep {
   readonly answer: Json
   readonly error: { [field: string]: Json } | null
-  /** The answer was too large to be kept. */
+  /** The answer was too large to be kept, or a secret was in it. */
   readonly cut: boolean
 }
 

@@ -92,7 +92,9 @@ function refusalsOf(record: Record, { reused, answers, nodes, isFromThere }: Tak
     (record.answered.length > LIMITS.reuse.stepsMax ||
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
       `At most ${LIMITS.reuse.stepsMax} answers and ${LIMITS.reuse.bytesMax} bytes are taken over.`,
-    ...reused.map(({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept.`),
+    ...reused.map(
+      ({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
+    ),
     undoneOf(record, reused),
     ...reused.map((step) => forgottenOf(step, nodes)),
   ]

@@ -1,16 +1,11 @@
 /** Triggers by events: what a flow declares of them, and from where on each hears. */
 
-import { hash } from 'node:crypto'
-import { inputOf, typesIn } from '../../../../flows-dsl/event-gathering.ts'
-import type { EventStrategy, FlowIR, JsonObject, Schedule } from '../../../../flows-dsl/ir.ts'
-import { fieldOf } from '../../../../flows-dsl/json.ts'
-import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
+import { typesIn } from '../../../../flows-dsl/event-gathering.ts'
+import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import type { Json } from '../../../core/work.ts'
 import { isOfChanges } from '../../../platform/events/events.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { hasBegun, startFlow } from '../start.ts'
-import { dueOf } from './admission.ts'
 import type { TriggerKind } from './trigger.ts'
 
 /** The spec of such a row. */
@@ -22,7 +17,6 @@ export interface EventSpec {
 }
 
 const KEY = 'on'
-const HOPS = 'tenonhops'
 
 export const events: TriggerKind = {
   kind: 'event',
@@ -69,37 +63,4 @@ export async function watching(
         select t.id, ${places.events}, ${places.changes} from ${trigger} on conflict do nothing`,
     ],
   }
-}
-
-/** How many runs began one by the event of another before these were published. */
-export const hopsOf = (events: readonly JsonObject[]): number =>
-  Math.max(0, ...events.map((event) => Number(fieldOf(event, HOPS) ?? 0)))
-
-/**
- * Begins the run of events that have come together. Idempotent: the same events are the same run, however often they
- * come.
- * @throws Problem as `startFlow` does
- */
-export async function beginByEvents(
-  scope: WorkspaceScope,
-  triggerId: string,
-  events: readonly JsonObject[],
-  hops: number,
-): Promise<void> {
-  const due = await dueOf(scope, triggerId)
-  if (due === undefined || due.paused) return
-  const id = executionOf(triggerId, events)
-  if (await hasBegun(scope, id)) return
-  const input = inputOf(events, (due.spec as unknown as EventSpec).read)
-  const trigger = { kind: 'event', id: triggerId, hops } as const
-  await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
-}
-
-/** The id that these events give a run of this trigger. Its time is that of the last one's id, which stays the same. */
-function executionOf(triggerId: string, events: readonly JsonObject[]): string {
-  const named = events.map((event) => [fieldOf(event, 'source'), fieldOf(event, 'id')])
-  const digest = hash('sha256', JSON.stringify([triggerId, named]), 'buffer')
-  const last = uuidOf(String(events.at(-1)?.['id'] ?? ''))
-  const msecs = Number.parseInt(last.replaceAll('-', '').slice(0, 12), 16)
-  return typeId('run', seededIds(msecs, () => digest.subarray(0, 16)).uuid())
 }

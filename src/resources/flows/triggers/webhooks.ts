@@ -26,7 +26,7 @@ const declared = (webhook: Webhook): Declared => ({
 export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
   (spec as { headers: string[] }).headers
 
-export const nameOf = (key: string): string => key.slice(KEY.length)
+const nameOf = (key: string): string => key.slice(KEY.length)
 
 /** Where deliveries go. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>

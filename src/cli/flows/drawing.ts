@@ -1,0 +1,120 @@
+/** Draws an execution as a tree: a mark for how each task stands, what it does, how long it took, and why it failed. */
+
+import { type Output, paint } from './faults.ts'
+import type { RunTree, TaskNode } from './run-tree.ts'
+
+export interface Head {
+  readonly flow: string
+  readonly version: number
+  readonly id: string
+  readonly status: string
+  readonly startedMs: number
+}
+
+type Style = Parameters<typeof paint>[0]
+
+const MARKS: Readonly<Record<string, readonly [mark: string, style: Style]>> = {
+  completed: ['✓', 'green'],
+  faulted: ['✗', 'red'],
+  running: ['●', 'cyan'],
+  pending: ['○', 'gray'],
+  waiting: ['◌', 'blue'],
+  held: ['‖', 'yellow'],
+  suspended: ['‖', 'yellow'],
+  skipped: ['–', 'gray'],
+  cancelled: ['⊘', 'yellow'],
+}
+
+/** How a status is shown. */
+export function markOf(status: string, output: Output): string {
+  const [mark, style] = MARKS[status] ?? ['?', 'reset']
+  return paint(style, mark, output)
+}
+
+/**
+ * @param options.nowMs what open tasks have lasted until; `columns`: of the widest line
+ * @returns lines, the first about the execution as a whole
+ */
+export function drawRun(
+  head: Head,
+  tree: RunTree,
+  options: { nowMs: number; columns: number; output: Output },
+): string[] {
+  const { flow, version, id, status, startedMs } = head
+  const { output, nowMs, columns } = options
+  const title = `${flow} v${version}  ${id}  ${status}  ${timeText(nowMs - startedMs)}`
+  const first = `${markOf(status, output)} ${clip(title, columns - 2)}`
+  return [first, ...drawTasks(tree.roots, '', options)]
+}
+
+function drawTasks(
+  nodes: readonly TaskNode[],
+  indent: string,
+  options: Parameters<typeof drawRun>[2],
+): string[] {
+  const { columns, nowMs, output } = options
+  return nodes.flatMap((node, index) => {
+    const isLast = index === nodes.length - 1
+    const lead = `${indent}${isLast ? '└─ ' : '├─ '}`
+    const below = `${indent}${isLast ? '   ' : '│  '}`
+    const room = columns - lead.length - 2
+    const line = `${lead}${markOf(node.status, output)} ${clip(textOf(node, nowMs), room)}`
+    const why = reasonOf(node)
+    const reason = why === undefined ? [] : [`${below}  ${paint('red', clip(why, room), output)}`]
+    return [line, ...reason, ...drawTasks(node.children, below, options)]
+  })
+}
+
+function textOf(node: TaskNode, nowMs: number): string {
+  const { name, summary, entries, faulted, took, attempt, status } = node
+  const untilMs = node.open.size > 0 ? nowMs : node.endedMs
+  return [
+    name,
+    summary,
+    took && `→ ${took}`,
+    entries > 1 && `×${entries}`,
+    entries > 1 && faulted > 0 && `${faulted} faulted`,
+    attempt > 1 && `attempt ${attempt}`,
+    ['held', 'waiting'].includes(status) && status,
+    status !== 'skipped' && timeText(untilMs - node.startedMs),
+  ]
+    .filter(Boolean)
+    .join('  ')
+}
+
+/** An error is told where it came from, not once more by each task around it. */
+function reasonOf(node: TaskNode): string | undefined {
+  const { status, error } = node
+  if (error === undefined || error === null || !['faulted', 'held'].includes(status)) return undefined
+  if (node.children.some((child) => child.status === status)) return undefined
+  return errorText(error)
+}
+
+/** `Title: detail`, on one line. */
+export function errorText(error: unknown): string {
+  const { title, detail, type } = error as Readonly<Record<string, unknown>>
+  return [title ?? type, detail].filter(Boolean).join(': ').replaceAll(/\s+/g, ' ')
+}
+
+/** `12ms`, `1.5s`, `3m 20s`, `2h 5m`, `3d 1h`. */
+export function timeText(durationMs: number): string {
+  if (durationMs < 1_000) return `${Math.max(0, Math.round(durationMs))}ms`
+  if (durationMs < 60_000) return `${(durationMs / 1_000).toFixed(1)}s`
+  const seconds = Math.floor(durationMs / 1_000)
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'm'],
+    [seconds % 60, 's'],
+  ] as const
+  const first = parts.findIndex(([count]) => count > 0)
+  return parts
+    .slice(first, first + 2)
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${count}${unit}`)
+    .join(' ')
+}
+
+function clip(text: string, room: number): string {
+  return text.length <= room ? text : `${text.slice(0, Math.max(0, room - 1))}…`
+}

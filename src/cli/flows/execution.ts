@@ -1,0 +1,77 @@
+/** What the verbs know of an execution, and where in the published source its fault stands. */
+
+import { excerptOf } from '../../../flows-dsl/faults.ts'
+import { findAt } from '../../../flows-dsl/located.ts'
+import { type ApiClient, ApiError } from '../client.ts'
+import { errorText, type Head } from './drawing.ts'
+import { type Output, paint } from './faults.ts'
+
+export interface Step {
+  readonly seq: number
+  readonly name: string
+  readonly kind: string
+  readonly pointer: string
+  readonly summary: string
+  readonly status: string
+  readonly attempt: number
+  readonly error: unknown
+  readonly started_at: string
+  readonly ended_at: string | null
+}
+
+export interface Execution {
+  readonly id: string
+  readonly flow_id: string
+  readonly version: number
+  readonly status: string
+  readonly output?: unknown
+  readonly error: unknown
+  readonly trigger: { readonly kind: string }
+  readonly correlation_key: string | null
+  readonly started_at: string
+  readonly ended_at: string | null
+  readonly steps?: readonly Step[]
+  readonly temporal_url?: string
+}
+
+export const headOf = ({ id, version, status, started_at }: Execution, flow: string): Head => ({
+  flow,
+  version,
+  id,
+  status,
+  startedMs: Date.parse(started_at),
+})
+
+/** Its id, where it is not there any more. */
+export async function flowNameOf(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {
+  try {
+    return (await client.get<{ name: string }>(`${base}/definitions/${flow_id}`)).name
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return flow_id
+    throw error
+  }
+}
+
+/** Prints why it faulted, with the line of the published source where that happened. */
+export async function printFault(
+  client: ApiClient,
+  base: string,
+  { flow_id, version, error }: Execution,
+  output: Output,
+): Promise<void> {
+  if (error === null || error === undefined) return
+  const { instance } = error as { instance?: unknown }
+  const pointer = typeof instance === 'string' ? instance : ''
+  output.write(`${paint('red', errorText(error), output)}${pointer === '' ? '' : `\n  at ${pointer}`}\n`)
+  const path = `${base}/definitions/${flow_id}/versions/${version}`
+  const excerpt =
+    pointer === '' ? undefined : await excerptAt((await client.get<{ source: string }>(path)).source, pointer)
+  if (excerpt !== undefined) output.write(`${excerpt.replace(/\^$/, paint('red', '^', output))}\n`)
+}
+
+async function excerptAt(source: string, pointer: string): Promise<string | undefined> {
+  const { compileFlow } = await import('../host/compiler.ts')
+  const { definition } = compileFlow(source)
+  const at = definition && findAt(definition, pointer)?.at
+  return at && excerptOf(source.split('\n')[at.line - 1] ?? '', at.line, at.column)
+}

@@ -1,0 +1,163 @@
+/** Knows of executions that somebody watches whether there is news: one question for all of them, while there are any. */
+
+import { setTimeout as pause } from 'node:timers/promises'
+import { LIMITS } from '../../core/limits.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Batches } from '../pg/database.ts'
+import { type Sql, sql } from '../pg/sql.ts'
+import { SystemScope } from '../system.ts'
+
+/** How an execution stands, for those who watch it. */
+export interface Sight {
+  /** The number of its newest event. */
+  readonly events: number
+  /** Its workspace is suspended, or somebody has paused it. */
+  readonly suspended: boolean
+  readonly ended: boolean
+  /** It was deleted. */
+  readonly gone: boolean
+}
+
+/** Before anybody has looked. */
+const UNSEEN: Sight = { events: 0, suspended: false, ended: false, gone: false }
+
+interface Row {
+  readonly key: string
+  readonly events: number | null
+  readonly suspended: boolean | null
+  readonly ended: boolean | null
+}
+
+/** An execution that is watched, shared by all who watch it in this process. */
+export class Watched {
+  readonly ref: WorkspaceRef
+  readonly id: string
+  watchers = 0
+  #sight = UNSEEN
+  #page: { readonly after: number; readonly loaded: Promise<unknown> } | undefined
+  #waiting: (() => void)[] = []
+
+  constructor(ref: WorkspaceRef, id: string) {
+    this.ref = ref
+    this.id = id
+  }
+
+  get sight(): Sight {
+    return this.#sight
+  }
+
+  /** Resolves at the next news. */
+  news(): Promise<void> {
+    return new Promise((done) => this.#waiting.push(done))
+  }
+
+  /** What comes after an event, read once for all who are there when there is news. */
+  page<T>(after: number, load: () => Promise<T>): Promise<T> {
+    if (this.#page?.after === after) return this.#page.loaded as Promise<T>
+    const loaded = load()
+    const page = { after, loaded }
+    this.#page = page
+    loaded.catch(() => {
+      // What could not be read is asked for again.
+      if (this.#page === page) this.#page = undefined
+    })
+    return loaded
+  }
+
+  /** How it stands now; who waits is told. */
+  see(sight: Sight): void {
+    this.#sight = sight
+    this.#page = undefined
+    this.wake()
+  }
+
+  wake(): void {
+    for (const done of this.#waiting.splice(0)) done()
+  }
+}
+
+export class Lookout {
+  readonly #system: SystemScope
+  readonly #onError: (error: unknown) => void
+  readonly #watched = new Map<string, Watched>()
+  readonly #closed = new AbortController()
+  #looking: Promise<void> | undefined
+
+  constructor(database: Batches, onError: (error: unknown) => void) {
+    this.#system = new SystemScope('lookout', database)
+    this.#onError = onError
+  }
+
+  /** @returns the execution, for as long as it is not stopped */
+  watch(ref: WorkspaceRef, id: string): { watched: Watched; stop: () => void } {
+    const key = `${ref.tenantId}:${ref.workspaceId}:${id}`
+    const watched = this.#watched.get(key) ?? new Watched(ref, id)
+    this.#watched.set(key, watched)
+    watched.watchers += 1
+    this.#looking ??= this.#look()
+    let stopped = false
+    const stop = () => {
+      if (stopped) return
+      stopped = true
+      watched.watchers -= 1
+      watched.wake()
+      if (watched.watchers === 0) this.#watched.delete(key)
+    }
+    return { watched, stop }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    await this.#looking
+  }
+
+  /** For as long as somebody watches. Never rejects. */
+  async #look(): Promise<void> {
+    while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
+      try {
+        await this.#lookOnce()
+        await this.#wait(LIMITS.lookoutPollMs)
+      } catch (error) {
+        this.#onError(error)
+        await this.#wait(LIMITS.lookoutRetryMs)
+      }
+    }
+    this.#looking = undefined
+  }
+
+  async #lookOnce(): Promise<void> {
+    const asked = [...this.#watched]
+    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
+      const gone = events === null
+      this.#watched.get(key)?.see({
+        events: events ?? 0,
+        suspended: suspended ?? false,
+        ended: ended ?? true,
+        gone,
+      })
+    }
+  }
+
+  async #wait(ms: number): Promise<void> {
+    await pause(ms, undefined, { signal: this.#closed.signal }).catch(() => {})
+  }
+}
+
+/** Of those that are watched, the ones that do not stand as they were last seen. */
+function changed(asked: readonly (readonly [string, Watched])[]): Sql {
+  const known = asked.map(([key, { ref, id, sight }]) => ({
+    key,
+    tenant: ref.tenantId,
+    workspace: ref.workspaceId,
+    id,
+    ...sight,
+  }))
+  return sql`
+    select w.key, e.events, e.held or e.paused as suspended, e.ended_at is not null as ended
+    from jsonb_to_recordset(${JSON.stringify(known)}::jsonb) as w (
+      key text, tenant text, workspace text, id text, events integer, suspended boolean, ended boolean, gone boolean)
+    left join executions e on e.tenant_id = w.tenant and e.workspace_id = w.workspace and e.id = w.id
+    where (w.events, w.suspended, w.ended, w.gone)
+      is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
+        case when e.id is null then true else e.ended_at is not null end, e.id is null)`
+}

@@ -1,0 +1,86 @@
+/** Workers and servers that die between an event and the run that it starts: each event is one run, and no more. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { change } from '../support/outbox.ts'
+import { type Started, startPlatform } from '../support/start.ts'
+import { aRoom, asSuperuser, call as callAt, eventually, type Room } from '../support/tenants.ts'
+
+let dir: string
+let started: Started
+let room: Room
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tenon-faults-'))
+  started = await startPlatform(dir, { lasting: true })
+  room = await aRoom(started.running)
+}, 120_000)
+afterAll(async () => {
+  await started?.stop()
+  await rm(dir, { recursive: true, force: true })
+})
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}) =>
+  callAt(method, path, { ...options, at: started.running })
+
+async function publish(name: string, type: string): Promise<void> {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: { one: { with: { type: ${type} } } } }\ndo: [{ a: { set: { done: true } } }]`
+  const headers = { 'content-type': 'application/yaml' }
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: source, headers })
+  const { status } = await call('POST', `${room.flows}/definitions/${name}/versions`, {
+    as: room.operator,
+    body: {},
+  })
+  expect(status).toBe(201)
+}
+
+const emit = async (topic: string, n: number) => {
+  const { status } = await call('POST', '/v1/events/publish', {
+    as: room.service,
+    body: { topic, data: { n } },
+  })
+  expect(status).toBe(202)
+}
+
+/** Kills by the pid that the supervisor knows: only what this test started. */
+function kill9(name: string): void {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGKILL')
+}
+
+/** The numbers of the events that runs have been given, once so many of them have completed. */
+const numbers = (flow: string, count: number) =>
+  eventually(async () => {
+    const rows = await asSuperuser<{ n: number; status: string }>(
+      `select coalesce(input -> 0 -> 'n', input -> 0 -> 'document' -> 'n')::integer as n, e.status
+       from tenon.executions e join tenon.flows f on f.id = e.flow_id where f.name = $1`,
+      [flow],
+      started.running,
+    )
+    const ended = rows.filter(({ status }) => status === 'completed')
+    return ended.length >= count ? rows.map(({ n }) => n).toSorted((a, b) => a - b) : undefined
+  }, 90_000)
+
+const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
+
+test('the worker is killed again and again while events come: each is one run', async () => {
+  await publish('killed', 'orders')
+  for (const strike of upTo(3)) {
+    for (const n of upTo(25)) await emit('orders', strike * 25 + n)
+    // In the midst of it: some runs have begun, others have not.
+    await numbers('killed', strike * 25 + 1)
+    kill9('worker')
+  }
+  expect(await numbers('killed', 75)).toEqual(upTo(75))
+}, 180_000)
+
+test('Temporal is killed while changes of documents come: they start their runs when it is back', async () => {
+  await publish('changed', 'collections.things.created')
+  const write = (n: number) => change(room, [{ collection: 'things', document: { n } }], started.running)
+  for (const n of upTo(10)) await write(n)
+  kill9('temporal')
+  for (const n of upTo(10)) await write(10 + n)
+  expect(await numbers('changed', 20)).toEqual(upTo(20))
+}, 180_000)
