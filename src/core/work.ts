@@ -193,7 +193,7 @@ export interface FlowRunInput {
 }
 
 /** What a run carries into a history of its own (continue-as-new). */
-export interface RunContinued {
+interface RunContinued {
   /** Of the interpreter. */
   readonly snapshot: readonly Json[]
   readonly hold: HoldState
