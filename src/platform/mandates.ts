@@ -2,7 +2,14 @@
 
 import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
+import type { TenantId } from '../core/tenant.ts'
 import type { Mandate } from './pg/database.ts'
+
+/** What an admin's credential names: nothing, of an operator. */
+export interface AdminBounds {
+  readonly tenantId?: TenantId
+  readonly workspaceId?: string
+}
 
 const MASKS = {
   operator: 'tenon_operator',

@@ -9,7 +9,7 @@ import type { DocumentsHandle } from './documents/mongo.ts'
 import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
-import { mandateOf } from './mandates.ts'
+import { type AdminBounds, mandateOf } from './mandates.ts'
 import { memoKey, type Weighed } from './memo.ts'
 import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
@@ -184,11 +184,6 @@ export class AdminScope extends Scope {
   }
 }
 
-export interface AdminBounds {
-  readonly tenantId?: TenantId
-  readonly workspaceId?: string
-}
-
 /** The inside of one workspace. Every statement, key and workflow id made through it belongs to its ref. */
 export class WorkspaceScope extends Scope {
   readonly ref: WorkspaceRef
@@ -218,10 +213,8 @@ export class WorkspaceScope extends Scope {
     return this.parts.secrets.derive(purposeIn(this.ref, purpose))
   }
 
-  /**
-   * The same workspace with the rights of a service key, for the tools of its MCP servers: an admin scope sees no
-   * documents, a tool can do no more than such a key. An admin may make one, so nobody gains by this.
-   */
+  /** The same workspace with the rights of a service key, as an admin may make one: an admin scope sees no documents,
+   * and a tool of an MCP server can do no more than such a key. */
   asService(): WorkspaceScope {
     return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
   }

@@ -157,6 +157,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_app', false, false, true],
     ['tenon_builder', false, false, true],
     ['tenon_issuer', false, false, false],
+    ['tenon_keyring', false, false, false],
     ['tenon_mender', false, false, false],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
