@@ -1,6 +1,6 @@
 /** Requests under an Idempotency-Key: claimed before they run, remembered with their reply, forgotten in time. */
 
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -39,16 +39,19 @@ type Scope = AdminScope | WorkspaceScope
 
 export class Idempotency {
   readonly #secrets: Secrets
+  readonly #key: string
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets
+    this.#key = secrets.derive('idempotency')
   }
 
   /**
    * Claims the request, or finds how it was answered: in one round trip, which also clears a little of what is old.
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
-  async claim(scope: Scope, asked: Asked): Promise<Claim | KeptReply> {
+  async claim(scope: Scope, { id, request }: Asked): Promise<Claim | KeptReply> {
+    const asked = { id, request: this.#keyed(request) }
     const [[claimed] = [], [seen] = []] = (await scope.batch(
       insert(asked),
       sql`select request, status, reply from idempotency where id = ${asked.id}`,
@@ -65,6 +68,11 @@ export class Idempotency {
       throw new Problem('idempotency_reply_lost', { detail, members: { answered: seen.status } })
     }
     return JSON.parse(this.#secrets.open(purpose(asked.id), seen.reply).toString()) as KeptReply
+  }
+
+  /** A request may hold a secret, which a digest alone lets whoever reads the table guess at. */
+  #keyed(request: Buffer): Buffer {
+    return createHmac('sha256', this.#key).update(request).digest()
   }
 
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {

@@ -1,0 +1,129 @@
+/** Two hundred runs while workers are killed, Temporal is restarted and connections are cut: each does each thing once. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { Pool } from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Started, startPlatform } from '../support/start.ts'
+import { aRoom, call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
+
+const RUNS = 200
+
+let dir: string
+let started: Started
+let room: Room
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tenon-kills-'))
+  started = await startPlatform(dir, { lasting: true })
+  room = await aRoom(started.running)
+}, 120_000)
+afterAll(async () => {
+  await started?.stop()
+  await rm(dir, { recursive: true, force: true })
+})
+
+const call = (method: string, path: string, body?: object): Promise<Reply> =>
+  callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
+
+/** Local calls, a call that is a task of its own, a timer, and something that is undone in one run of ten. */
+const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: ledger, version: '1.0.0' }
+do:
+  - first: { call: collection.create, with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: first } } }
+  - second:
+      call: collection.create
+      with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: second } }
+      metadata: { tenon: { local: false } }
+      compensate:
+        - undo: { call: collection.create, with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: undo } } }
+  - rest: { wait: { milliseconds: 40 } }
+  - third: { call: collection.create, with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: third } } }
+  - no:
+      if: '\${ $workflow.input.n % 10 == 9 }'
+      raise: { error: { type: 'https://example.com/no', status: 409, title: No } }
+`
+
+/** By the pid that the supervisor knows: only what this test started. */
+function kill(name: 'worker' | 'temporal'): void {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+}
+
+async function cutConnections(): Promise<void> {
+  const pool = new Pool({ connectionString: started.running.databaseUrl, max: 1 })
+  await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'tenon_app'")
+  await pool.end()
+}
+
+/** A start that was refused is asked for again under its key, as clients do. */
+async function start(n: number): Promise<void> {
+  await eventually(async () => {
+    const path = `${room.flows}/definitions/ledger/executions`
+    const reply = await callAt('POST', path, {
+      at: started.running,
+      as: room.operator,
+      body: { input: { n }, correlation_key: `run ${n}` },
+      headers: { 'idempotency-key': `ledger-${n}` },
+    }).catch(() => undefined)
+    return reply?.status === 201 ? true : undefined
+  }, 120_000)
+}
+
+async function ledger(): Promise<Map<number, string[]>> {
+  const entries = new Map<number, string[]>()
+  for (let after = ''; ; ) {
+    const query = after === '' ? '' : `&page[after]=${encodeURIComponent(after)}`
+    const path = `/v1/collections/ledger/documents?page[size]=200${query}`
+    const { body } = await callAt('GET', path, { at: started.running, as: room.service })
+    for (const { of, at } of body.data) entries.set(of, [...(entries.get(of) ?? []), at])
+    if (body.page.next === null) return entries
+    after = body.page.next
+  }
+}
+
+/** How many have not ended. */
+async function open(): Promise<number> {
+  const pages = await Promise.all(
+    ['pending', 'running', 'waiting', 'suspended'].map((status) =>
+      call('GET', `${room.flows}/executions?status=${status}&page[size]=200`),
+    ),
+  )
+  return pages.reduce((sum, { body }) => sum + (body.data?.length ?? 1), 0)
+}
+
+test('each run ends, and has done each of its effects once', async () => {
+  await call('POST', `${room.flows}/definitions`, { source: SOURCE })
+  expect((await call('POST', `${room.flows}/definitions/ledger/versions`, {})).status).toBe(201)
+  let isOver = false
+  const breaking = (async () => {
+    const [pauses = []] = fc.sample(
+      fc.array(fc.integer({ min: 300, max: 2_500 }), { minLength: 12, maxLength: 12 }),
+      {
+        seed: 20261121,
+        numRuns: 1,
+      },
+    )
+    for (const [index, ms] of pauses.entries()) {
+      await new Promise((done) => setTimeout(done, ms))
+      if (isOver) return
+      if (index === 5) kill('temporal')
+      else if (index === 8) await cutConnections()
+      else kill('worker')
+    }
+  })()
+  const left = Array.from({ length: RUNS }, (_, n) => n)
+  const lane = async () => {
+    for (let n = left.shift(); n !== undefined; n = left.shift()) await start(n)
+  }
+  await Promise.all(Array.from({ length: 10 }, lane))
+  await breaking
+  isOver = true
+  await eventually(async () => ((await open()) === 0 ? true : undefined), 240_000)
+  const entries = await ledger()
+  for (let n = 0; n < RUNS; n++) {
+    const wanted = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
+    expect(entries.get(n)?.toSorted(), `run ${n}`).toEqual(wanted)
+  }
+  expect(entries.size).toBe(RUNS)
+}, 480_000)
