@@ -1,6 +1,7 @@
 /** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
 
 import { type Checker, SCOPES } from './checker.ts'
+import { compileConcurrency } from './concurrency.ts'
 import { compileInput, compileOutput } from './data-flow.ts'
 import { isLoose } from './evaluation.ts'
 import { factsOf } from './facts.ts'
@@ -12,7 +13,18 @@ import { compileFlowTimeout } from './timeout.ts'
 import { checkUnused, openUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const KEYS = ['document', 'input', 'use', 'schedule', 'evaluate', 'timeout', 'onFault', 'output', 'do']
+const KEYS = [
+  'document',
+  'input',
+  'use',
+  'schedule',
+  'concurrency',
+  'evaluate',
+  'timeout',
+  'onFault',
+  'output',
+  'do',
+]
 /** It travels with each run, and Temporal takes 2 MB at once. */
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
@@ -34,6 +46,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
   const input = compileInput(flow, SCOPES.flowInput, checker)
   const output = compileOutput(flow, SCOPES.flowOutput, checker)
   const schedule = compileSchedule(flow, checker)
+  const concurrency = compileConcurrency(flow, checker)
   const timeoutMs = compileFlowTimeout(flow, checker)
   const policy = compileOnFault(flow, checker)
   const list = checker.required(flow, 'A definition', 'do')
@@ -50,6 +63,7 @@ export function compileDefinition(source: Located, checker: Checker): FlowIR | u
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...policy,
     ...(schedule !== undefined && { schedule }),
+    ...(concurrency !== undefined && { concurrency }),
     ...(checker.declaredSecrets.length > 0 && { secrets: checker.declaredSecrets }),
     do: tasks,
   } as const

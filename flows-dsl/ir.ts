@@ -100,6 +100,14 @@ export interface Webhook {
   readonly headers?: readonly string[]
 }
 
+/** How many executions of a flow may run at the same time; with a key, of those whose input yields the same one. */
+export interface Concurrency {
+  readonly limit: number
+  readonly key?: Template
+  /** What becomes of one more: it waits its turn, is refused, or starts when the oldest has been cancelled. */
+  readonly onLimit: 'queue' | 'refuse' | 'cancel_running'
+}
+
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
 export type Timeout = number | { readonly expression: Expression }
 
@@ -120,6 +128,7 @@ export interface FlowIR {
   readonly output?: Output
   readonly timeoutMs?: number
   readonly schedule?: Schedule
+  readonly concurrency?: Concurrency
   /** Names of the secrets that it declares. */
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'

@@ -3,6 +3,7 @@
 
 import type { Catalogue } from '../checker.ts'
 import { CLOCK_BELONGS, CRONS_MAX, OVERLAPS } from '../clock.ts'
+import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
 import { CRON_CHARS_MAX } from '../cron.ts'
 import { objectOf } from '../json.ts'
 import { SECRET_HEADER, WEBHOOK_HEADER, WEBHOOK_HEADERS_MAX, WEBHOOK_NAME, WEBHOOKS_MAX } from '../webhook.ts'
@@ -138,6 +139,17 @@ const SCHEDULE = {
   ),
 }
 
+const CONCURRENCY = mapping(
+  'How many executions of the flow may run at the same time.',
+  {
+    limit: { description: 'So many.', type: 'integer', minimum: 1, maximum: CONCURRENCY_MAX },
+    key: { description: 'Executions whose input yields the same are counted together.' },
+    onLimit: word('What becomes of one more.', ON_LIMIT, true),
+    holdWhileWaiting: { description: 'An execution that waits keeps its place.', const: true, default: true },
+  },
+  ['limit'],
+)
+
 const EVALUATE = mapping('How expressions are told from texts.', {
   language: word('The language of expressions.', ['jq'], true),
   mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose'], true),
@@ -157,6 +169,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
     timeout: ref('timeout'),
     output: ref('output'),
     schedule: SCHEDULE,
+    concurrency: CONCURRENCY,
     evaluate: EVALUATE,
     onFault: word(
       'What becomes of a flow that faults: it fails, or waits for somebody to decide.',

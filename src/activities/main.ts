@@ -13,6 +13,7 @@ import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
+import { mender } from './mender.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -61,6 +62,7 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   platform.functions.warmUp()
   platform.relay.start()
+  platform.overdue.start(mender(platform.access))
   platform.watcher.start(hearing(platform.access, log))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))

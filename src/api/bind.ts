@@ -1,6 +1,7 @@
 /** An HTTP request → the one input object of an operation. The inverse stands in openapi.ts. */
 
 import type { FastifyRequest } from 'fastify'
+import { didYouMean } from '../../flows-dsl/faults.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { sourceOf } from './bytes.ts'
@@ -68,9 +69,11 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
 }
 
 function unknownParameter(name: string, known: readonly string[]): Problem {
+  const near = didYouMean(name, known)
   const takes = known.length === 0 ? 'This route takes none.' : `This route takes ${known.join(', ')}.`
   return new Problem('unknown_parameter', {
     detail: `There is no query parameter ${JSON.stringify(name.slice(0, 100))}. ${takes}`,
+    ...(near !== undefined && { hint: near }),
     errors: [{ in: 'query', name: name.slice(0, 100), pointer: '', detail: 'is not known' }],
   })
 }

@@ -34,7 +34,16 @@ export const CHAPTERS: readonly Chapter[] = [
     name: 'Flows',
     description:
       'Durable workflows in the Open Workflow Specification DSL: drafts, immutable versions, executions.',
-    nouns: ['flow', 'flow_version', 'flow_secret', 'execution', 'flow_execution', 'schedule', 'trigger'],
+    nouns: [
+      'flow',
+      'flow_version',
+      'flow_alias',
+      'flow_secret',
+      'execution',
+      'flow_execution',
+      'schedule',
+      'trigger',
+    ],
   },
   {
     name: 'MCP servers',

@@ -3,6 +3,7 @@
 import { AUDIT_LIMITS } from './limits/audit.ts'
 import { CALL_LIMITS } from './limits/calls.ts'
 import { EVENT_LIMITS } from './limits/events.ts'
+import { EXECUTION_LIMITS } from './limits/executions.ts'
 import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
 import { MCP_LIMITS } from './limits/mcp.ts'
 import { PAYLOAD_LIMITS } from './limits/payloads.ts'
@@ -215,4 +216,5 @@ export const LIMITS = {
   ...WATCH_LIMITS,
   ...PAYLOAD_LIMITS,
   ...RUN_LIMITS,
+  ...EXECUTION_LIMITS,
 } as const

@@ -48,13 +48,20 @@ export function pageBounds(input: PageRequest): { after: string; limit: number }
   return { after, limit: (input.page_size ?? LIMITS.pageSizeDefault) + 1 }
 }
 
-/** Cuts the extra row off and makes it into `has_more` and `next`. */
-export function pageFrom<T extends { id?: unknown }>(input: PageRequest, rows: readonly T[]): Page<T> {
+/**
+ * Cuts the extra row off and makes it into `has_more` and `next`.
+ * @param placeOf what a cursor carries of a row: by what the list is ordered, where that is not its id
+ */
+export function pageFrom<T>(
+  input: PageRequest,
+  rows: readonly T[],
+  placeOf: (row: T) => unknown = (row) => (row as { id?: unknown }).id,
+): Page<T> {
   const size = input.page_size ?? LIMITS.pageSizeDefault
   const data = rows.slice(0, size)
   const last = data.at(-1)
   const more = rows.length > size && last !== undefined
-  return { data, page: { size, next: more ? cursor(String(last.id)) : null, has_more: more } }
+  return { data, page: { size, next: more ? cursor(String(placeOf(last))) : null, has_more: more } }
 }
 
 function cursor(id: string): string {

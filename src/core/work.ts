@@ -1,5 +1,6 @@
 /** What durable work is told and tells: plain shapes that travel between resources, workflows and activities. */
 
+import type { RunEventUpdate } from './run-events.ts'
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
@@ -97,33 +98,6 @@ export interface StepUpdate {
   readonly reused?: true
   readonly started_at: string
   readonly ended_at?: string
-}
-
-/** What can happen to a run or to one of its steps. */
-type RunHappening =
-  | 'started'
-  | 'waiting'
-  | 'running'
-  | 'suspended'
-  | 'resumed'
-  | 'retried'
-  | 'held'
-  | 'completed'
-  | 'faulted'
-  | 'skipped'
-  | 'cancelled'
-
-/** Something that happened in a run; `seq` counts through the whole run, from 1. */
-export interface RunEventUpdate {
-  readonly seq: number
-  readonly at: string
-  /** Of a step, by its `seq`; of the run as a whole where there is none. */
-  readonly step?: number
-  readonly what: RunHappening
-  /** How often the step has begun, where that is more than once. */
-  readonly attempt?: number
-  readonly took?: string
-  readonly error?: Json
 }
 
 /** What has changed of a run since the update before. */

@@ -3,6 +3,7 @@
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef } from '../core/tenant.ts'
 import { Schedules } from './schedules.ts'
+import type { Standing } from './standing.ts'
 import type { Start, Temporal } from './temporal.ts'
 
 /** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
@@ -47,6 +48,12 @@ export class Durable {
   cancel(id: string): Promise<void> {
     if (!owns(this.#ref, id)) throw new Problem('not_found')
     return this.#temporal.cancel(this.#ref, id)
+  }
+
+  /** How it stands; see {@link Temporal.standing}. A foreign id is the id of nothing: no call is made. */
+  standing(id: string): Promise<Standing | undefined> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.standing(this.#ref, id)
   }
 
   /** What starts workflows of this ref by the clock. */

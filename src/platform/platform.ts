@@ -20,6 +20,7 @@ import { Meters } from './meters.ts'
 import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
+import { Overdue } from './overdue.ts'
 import type { Parts } from './parts.ts'
 import { type Patience, TenantCodec } from './payloads/codec.ts'
 import { PayloadStore } from './payloads/store.ts'
@@ -52,6 +53,8 @@ export interface Platform {
   readonly functions: Functions
   /** Likewise. */
   readonly relay: Relay
+  /** Likewise. */
+  readonly overdue: Overdue
   /** Likewise. */
   readonly watcher: Watcher
   /** For the worker's own connection to Temporal. */
@@ -111,6 +114,7 @@ export function openPlatform(
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
+  const overdue = new Overdue(database, log)
   const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,
@@ -125,6 +129,7 @@ export function openPlatform(
     functions,
     relay,
     codec,
+    overdue,
     watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks: [
@@ -135,7 +140,8 @@ export function openPlatform(
       ...(documents === undefined ? [] : [{ name: 'documents', ping: () => documents.ping() }]),
     ],
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), watcher.close(), audit.close(), lookout.close()])
+      await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
+      await lookout.close()
       for (const store of [objects, objectClients, identities, payloads]) store.close()
       streams.close()
       limiter.close()

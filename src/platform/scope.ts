@@ -233,11 +233,8 @@ export class WorkspaceScope extends Scope {
     return openObjects(this, this.parts, this.mandate)
   }
 
-  /** One of the workspace's executions, for as long as it is watched. It may not be there: then nothing is seen of it. */
-  watch(executionId: string) {
-    return this.parts.lookout.watch(this.ref, executionId)
-  }
-
+  /** One of the workspace's executions, for as long as it is watched. */
+  watch = (executionId: string) => this.parts.lookout.watch(this.ref, executionId)
   get runs(): Durable {
     return this.durable(this.ref)
   }

@@ -14,18 +14,22 @@ export type Reason =
   | 'meters'
   | 'relay'
   | 'lookout'
+  | 'mender'
   | 'triggers'
   | 'audit'
 
 const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
 /** Sees the changes that are to be passed on, and nothing else. */
 const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
+/** Sees which executions are open, and nothing of what they carry. */
+const MENDER: Mandate = { ...MANDATE, mask: 'tenon_mender' }
 /** Sees whose a trigger is, and how far it has heard. */
 const TRIGGERS: Mandate = { ...MANDATE, mask: 'tenon_triggers' }
 /** Sees accounts, clients, and what the issuer keeps. */
 const ISSUER: Mandate = { ...MANDATE, mask: 'tenon_issuer' }
 const MANDATES: Partial<Record<Reason, Mandate>> = {
   relay: RELAY,
+  mender: MENDER,
   triggers: TRIGGERS,
   issuer: ISSUER,
   'signing-keys': ISSUER,

@@ -25,6 +25,7 @@ import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
 import { openLine } from './payloads/open-line.ts'
 import { attributesOf } from './search-attributes.ts'
+import { type Standing, standingOf } from './standing.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -151,6 +152,13 @@ export class Temporal {
   async cancel(ref: TenantRef, id: string): Promise<void> {
     const handle = this.#handle(ref, id)
     await this.#call(() => unlessGone(handle.cancel()))
+  }
+
+  /** How a workflow stands, by its id; undefined where there is none, or not any more. */
+  async standing(ref: TenantRef, id: string): Promise<Standing | undefined> {
+    const handle = this.#handle(ref, id)
+    const described = await this.#call(() => unlessGone(handle.describe()))
+    return described && standingOf(described.status.name)
   }
 
   /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */

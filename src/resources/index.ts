@@ -14,9 +14,11 @@ import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { decodePayloads, encodePayloads } from './codec.ts'
 import { DATA_OPERATIONS } from './data.ts'
+import { deleteFlowAlias, getFlowAlias, listFlowAliases, setFlowAlias } from './flows/aliases.ts'
 import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
-import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
+import { listExecutions, listFlowExecutions } from './flows/execution-list.ts'
+import { getExecution, startExecution } from './flows/executions.ts'
 import { graphFlow } from './flows/graph.ts'
 import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
 import { rerunExecution } from './flows/rerun.ts'
@@ -127,6 +129,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   publishFlow,
   listFlowVersions,
   getFlowVersion,
+  listFlowAliases,
+  getFlowAlias,
+  setFlowAlias,
+  deleteFlowAlias,
   setFlowSecret,
   listFlowSecrets,
   deleteFlowSecret,

@@ -3,8 +3,9 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { RunEventUpdate } from '../core/run-events.ts'
 import { holdsHandle } from '../core/secret-handle.ts'
-import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/work.ts'
+import type { RecordState, RunUpdate, StepUpdate } from '../core/work.ts'
 
 const STATUS = {
   started: 'running',

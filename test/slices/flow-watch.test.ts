@@ -263,7 +263,7 @@ describe('from any place', () => {
     const { status } = await eventually(async () => {
       const run = await read(id)
       return run.ended_at === null ? undefined : run
-    }, 60_000)
+    }, 150_000)
     expect(status).toBe('completed')
     const [kept] = await asSuperuser<{ n: number }>(
       'select count(*)::int as n from tenon.execution_events where execution_id = $1',
@@ -273,7 +273,7 @@ describe('from any place', () => {
     const heard = await toEnd(id)
     expect(heard[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
     expect(lines(heard).at(-1)).toBe('completed')
-  }, 90_000)
+  }, 180_000)
 })
 
 describe('for whom', () => {

@@ -36,13 +36,14 @@ test('of what runs as its owner the masks may call these functions; each says wh
   expect(open).toEqual([])
 })
 
-test('the login role puts on the seven masks and nothing else', async () => {
+test('the login role puts on the eight masks and nothing else', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const masks = [
     'tenon_admin',
     'tenon_anon',
     'tenon_issuer',
+    'tenon_mender',
     'tenon_operator',
     'tenon_relay',
     'tenon_service',

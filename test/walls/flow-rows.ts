@@ -60,6 +60,10 @@ export const FLOW_ROWS = {
   'flow_version.create': flow('/versions', () => ({})),
   'flow_version.list': flow('/versions'),
   'flow_version.get': flow('/versions/1'),
+  'flow_alias.list': flow('/aliases'),
+  'flow_alias.get': flow('/aliases/production'),
+  'flow_alias.set': flow('/aliases/production', () => ({ version: 1 })),
+  'flow_alias.delete': flow('/aliases/production'),
   'flow_secret.set': row(
     () => '/secrets/key',
     () => ({ value: 'long enough' }),

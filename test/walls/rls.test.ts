@@ -158,6 +158,7 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_builder', false, false, true],
     ['tenon_issuer', false, false, false],
     ['tenon_keyring', false, false, false],
+    ['tenon_mender', false, false, false],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_relay', false, false, false],
@@ -334,4 +335,29 @@ test('who looks up triggers sees whose they are, keeps how far they have heard, 
       await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
         /permission denied/,
       )
+})
+
+test('who mends sees that executions are open, and nothing of what they carry', async () => {
+  const nobody = ['', '']
+  for (const seen of ['input', 'output', 'error', 'started_by', 'correlation_key'])
+    await expect(masked('tenon_mender', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
+      /permission denied/,
+    )
+  await expect(masked('tenon_mender', nobody, 'select run from tenon.admissions')).rejects.toThrow(
+    /permission denied/,
+  )
+  for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
+    await expect(masked('tenon_mender', nobody, `select from tenon.${table}`)).rejects.toThrow(
+      /permission denied/,
+    )
+  for (const change of [
+    "update tenon.executions set status = 'completed'",
+    'delete from tenon.executions',
+    "update tenon.admissions set state = 'admitted'",
+    'delete from tenon.admissions',
+    "update tenon.workspaces set state = 'active'",
+  ])
+    await expect(masked('tenon_mender', nobody, change)).rejects.toThrow(/permission denied/)
+  const ended = 'select id from tenon.executions where ended_at is not null'
+  expect(await masked('tenon_mender', nobody, ended)).toEqual([])
 })

@@ -301,6 +301,8 @@ export async function furnish(room: Room): Promise<World> {
     body: { source: SOURCE('secret-flow') },
   })
   await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+  const alias = `${room.flows}/definitions/${flow.body.id}/aliases/production`
+  await call('PUT', alias, { as, body: { version: 1 } })
   const execution = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
     as,
     body: { input: {} },

@@ -37,6 +37,7 @@ test('the doors alone ask for scopes', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/hearing.ts',
     'activities/index.ts',
+    'activities/mender.ts',
     'api/door.ts',
     'api/webhooks.ts',
     'mcp/hosted.ts',

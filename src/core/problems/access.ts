@@ -83,4 +83,9 @@ export const ACCESS = {
     help: 'Wait for as long as `Retry-After` says. `GET /v1/limits` shows your limits.',
   },
   quota_exceeded: { status: 429, title: 'A quota is used up', help: 'Free some of it, or ask for more.' },
+  concurrency_limited: {
+    status: 429,
+    title: 'As many executions of the flow run as may',
+    help: 'Try again when one has ended, or let the flow queue them (`onLimit: queue`).',
+  },
 } as const satisfies Record<string, Row>

@@ -14,6 +14,7 @@ type Mask =
   | 'tenon_admin'
   | 'tenon_operator'
   | 'tenon_relay'
+  | 'tenon_mender'
   | 'tenon_triggers'
   | 'tenon_issuer'
   | 'tenon_keyring'

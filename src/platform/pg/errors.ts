@@ -20,6 +20,7 @@ export function translate(error: unknown, toAnon = false): Problem | DatabaseErr
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error, toAnon)
+  if (code === CONCURRENCY_LIMITED) return concurrencyLimited(error)
   if (code === TOO_LONG) return tooLongForIndex(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
@@ -38,6 +39,15 @@ export const tooLongForIndex = (cause: unknown) =>
 
 /** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
+
+/** Raised by tenon.take_place (migration 0033). */
+const CONCURRENCY_LIMITED = 'TQ002'
+
+function concurrencyLimited(error: DatabaseError): Problem {
+  const members = JSON.parse(error.detail ?? '{}') as { limit: number; running: number; key: string }
+  const detail = `At most ${members.limit} may run at the same time, and ${members.running} do.`
+  return new Problem('concurrency_limited', { detail, members, cause: error })
+}
 
 type QuotaMembers = {
   readonly quota: string

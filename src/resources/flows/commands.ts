@@ -11,6 +11,7 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { FLOWS, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
+import { leaveQueue } from './places.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
 export const Step = Type.Optional(
@@ -139,7 +140,7 @@ export const cancelExecution = inWorkspace({
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
   run: async (scope, { id }) => {
     const { workflow_id } = await findOpen(scope, id)
-    await scope.runs.cancel(workflow_id)
+    if (!(await leaveQueue(scope, id))) await scope.runs.cancel(workflow_id)
     return readExecution(scope, id)
   },
 })

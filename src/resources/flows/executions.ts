@@ -1,15 +1,17 @@
 /** Executions: each one durable workflow; what is read of it comes from our own projection. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/work.ts'
-import { type Sql, sql } from '../../platform/pg/sql.ts'
+import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
-import { FLOWS, findFlow, Ws } from './definitions.ts'
+import { AliasName } from './aliases.ts'
+import { FLOWS, Ws } from './definitions.ts'
+import { Queue, queueOf } from './places.ts'
 import { startFlow } from './start.ts'
 
 const Step = Type.Object({
@@ -28,23 +30,29 @@ const Step = Type.Object({
 })
 
 /** What a caller knows an execution by. */
-const CorrelationKey = Type.String({
+export const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
   description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
 })
 
+export const STATUSES = [
+  'pending',
+  'running',
+  'waiting',
+  'suspended',
+  'cancelled',
+  'faulted',
+  'completed',
+] as const
+
 export const Execution = Type.Object({
   id: Id('run'),
   workflow_id: Type.String(),
   flow_id: Type.String(),
   version: Type.Integer(),
-  status: Type.Union(
-    ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'].map((s) =>
-      Type.Literal(s),
-    ),
-  ),
+  status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
   suspended_because: Type.Union(
     [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
     {
@@ -65,6 +73,7 @@ export const Execution = Type.Object({
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
   started_at: Time,
   ended_at: OptionalTime,
+  queue: Type.Optional(Queue),
   steps: Type.Optional(Type.Array(Step)),
   temporal_url: Type.Optional(Type.String()),
 })
@@ -73,11 +82,12 @@ export type Execution = Static<typeof Execution>
 /** As it is shown: of the row, beside what keeps it from going on. */
 export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
 
-const COLUMNS = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+/** All but what it was given and what it gave, which may be large. */
+export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
-  input, output, error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
 export const startExecution = inWorkspace({
@@ -90,6 +100,7 @@ export const startExecution = inWorkspace({
     flow: Ref('flow, or its name'),
     input: Type.Optional(Type.Unknown()),
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+    alias: Type.Optional(AliasName),
     correlation_key: Type.Optional(CorrelationKey),
     wait: Wait,
   }),
@@ -102,13 +113,14 @@ export const startExecution = inWorkspace({
     headers: { wait: 'prefer' },
     status: () => 201,
   },
-  run: async (scope, { flow, input = {}, version, correlation_key: correlationKey, wait = 0 }) => {
+  run: async (scope, { flow, input = {}, version, alias, correlation_key: correlationKey, wait = 0 }) => {
+    if (version !== undefined && alias !== undefined)
+      throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
     const by = scope.actor.subject
     const trigger = { kind: 'manual' as const }
-    const started = await startFlow(scope, flow, version, { id, input, by, trigger, correlationKey })
-    if (wait > 0) await scope.runs.ended(started, wait * 1_000)
-    return readExecution(scope, id)
+    const started = await startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
+    return wait > 0 ? untilEnded(scope, id, started, wait * 1_000) : readExecution(scope, id)
   },
 })
 
@@ -123,58 +135,39 @@ export const getExecution = inWorkspace({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
+/** Waits for the end of an execution; Temporal knows nothing of one that waits for its place, so its row is asked. */
+async function untilEnded(
+  scope: WorkspaceScope,
+  id: string,
+  workflowId: string,
+  waitMs: number,
+): Promise<Execution> {
+  const until = Date.now() + waitMs
+  for (;;) {
+    await scope.runs.ended(workflowId, Math.max(1, until - Date.now()))
+    const execution = await readExecution(scope, id)
+    if (execution.ended_at !== null || Date.now() >= until) return execution
+    await pause(LIMITS.placePollMs)
+  }
+}
+
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const [[row] = [], steps = []] = await scope.batch(
-    sql`select ${COLUMNS} from executions where id = ${id}`,
+  const [[row] = [], steps = [], [queue] = []] = await scope.batch(
+    sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
+    queueOf(id),
   )
   if (row === undefined) throw notFound('execution')
-  return linked(scope, { ...(row as unknown as Execution), steps: steps as unknown as Static<typeof Step>[] })
+  const execution = { ...row, steps, ...(queue !== undefined && { queue }) }
+  return linked(scope, execution as unknown as Execution)
 }
 
-function linked(scope: WorkspaceScope, execution: Execution): Execution {
+/** With a link to the run in the Temporal UI, where one is known. */
+export function linked<Known extends { readonly workflow_id: string }>(
+  scope: WorkspaceScope,
+  execution: Known,
+): Known & { temporal_url?: string } {
   const url = scope.runs.uiLink(execution.workflow_id)
   return url === undefined ? execution : { ...execution, temporal_url: url }
-}
-
-const listInput = { ...PageInput, ws: Ws }
-
-export const listExecutions = inWorkspace({
-  name: 'execution.list',
-  summary: 'List the executions of a workspace, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input(listInput),
-  output: PageOf(Execution),
-  http: { method: 'GET', path: `${FLOWS}/executions` },
-  run: (scope, input) => list(scope, input, sql`true`),
-})
-
-export const listFlowExecutions = inWorkspace({
-  name: 'flow_execution.list',
-  summary: 'List the executions of a flow, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input({ ...listInput, flow: Ref('flow, or its name') }),
-  output: PageOf(Execution),
-  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },
-  run: async (scope, input) => {
-    const { id } = await findFlow(scope, input.flow)
-    return list(scope, input, sql`flow_id = ${id}`)
-  },
-})
-
-async function list(
-  scope: WorkspaceScope,
-  input: { page_size?: number; page_after?: string },
-  condition: Sql,
-) {
-  const { after, limit } = pageBounds(input)
-  const rows = await scope.rows<Execution>(sql`
-    select ${COLUMNS} from executions where id > ${after} and ${condition} order by id limit ${limit}`)
-  return pageFrom(
-    input,
-    rows.map((row) => linked(scope, row)),
-  )
 }

@@ -2,10 +2,13 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import type { RunEventUpdate } from '../../core/run-events.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
-import type { RunEventUpdate, RunUpdate } from '../../core/work.ts'
+import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { beginPending } from './begin.ts'
+import { giveBack } from './places.ts'
 
 /**
  * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended.
@@ -39,7 +42,7 @@ const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toStr
 async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const { execution_id: id, events = [] } = update
   const last = events.at(-1)?.seq ?? 0
-  const [[row] = []] = await scope.batch(
+  const [[row] = [], , next = []] = await scope.batch(
     sql`update executions set
         status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
           then ${update.status} else status end,
@@ -64,10 +67,18 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
           cut = excluded.cut, reused = excluded.reused, ended_at = excluded.ended_at`,
+    // The third, whose rows are read below.
+    ...(update.ended_at === undefined ? [] : [giveBack(id)]),
     ...(events.length > 0 ? [tell(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
+  // Should this process end here, whoever mends finds them: they have their places.
+  if (next.length > 0)
+    await beginPending(
+      scope,
+      next.map((each) => String(each['id'])),
+    )
 }
 
 /** Where a workflow task was lost after it had written, what is written now is what has happened. */

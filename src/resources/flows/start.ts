@@ -1,5 +1,7 @@
 /** The one way in which an execution begins, whatever has asked for it: a row first, then its workflow. */
 
+import { createHash } from 'node:crypto'
+import type { Concurrency } from '../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -10,9 +12,9 @@ import type { FlowRunInput, Json, RunReuse, RunTrigger } from '../../core/work.t
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { QUEUES } from '../../platform/temporal.ts'
+import { begin, cancelRun, handlesOf, SEALED, type SealedSecrets } from './begin.ts'
 import { findFlow } from './definitions.ts'
-import { opened, shownAs } from './secret-values.ts'
+import { giveBack, type Taken, takePlace } from './places.ts'
 
 /** What is to run, and why. */
 export interface Start {
@@ -22,6 +24,8 @@ export interface Start {
   /** The subject who has asked for it, or in whose name something has. */
   readonly by: string
   readonly trigger: RunTrigger
+  /** The name of the version, where it is none of these: an alias that its flow has. */
+  readonly alias?: string | undefined
   /** What the caller knows it by: an order, a customer. */
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
@@ -30,10 +34,12 @@ export interface Start {
   readonly reuse?: RunReuse | undefined
 }
 
-/** An execution that has a row, and no workflow yet. */
+/** An execution that has a row. */
 export interface Admitted {
   readonly workflowId: string
   readonly run: FlowRunInput
+  /** Whether its workflow is to be started now: not where it waits for a place, has begun, or is over. */
+  readonly isToBegin: boolean
 }
 
 /** The fault of what never began: a second attempt of the same request takes it up again. */
@@ -52,11 +58,22 @@ export async function startFlow(
   start: Start,
 ): Promise<string> {
   checkJson('input', start.input, LIMITS.runInputBytesMax)
-  const which = sql`(f.id = ${flow} or f.name = ${flow})
-    and v.version = coalesce(${version ?? null}::integer, f.latest_version)`
-  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version))
-  await startRun(scope, admitted)
+  const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${chosen(version, start)}`
+  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version, start.alias))
+  if (admitted.isToBegin) await beginOrGiveUp(scope, admitted)
   return admitted.workflowId
+}
+
+/** The number of the version of the flow `f` that is meant. */
+function chosen(version: number | undefined, { alias, id }: Start): Sql {
+  if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
+  return sql`(select tenon.alias_version(a.versions, ${shareOf(id)}) from flow_aliases a
+    where a.flow_id = f.id and a.name = ${alias})`
+}
+
+/** Where an execution stands among all, by its id: the same request is of the same version at each attempt. */
+function shareOf(id: string): number {
+  return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
 /** Whether an execution has begun: there is one of that id, and its workflow was taken. */
@@ -67,8 +84,14 @@ export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boole
 }
 
 /** @throws Problem why there was nothing to start */
-async function refused(scope: WorkspaceScope, flow: string, version: number | undefined): Promise<never> {
+async function refused(
+  scope: WorkspaceScope,
+  flow: string,
+  version: number | undefined,
+  alias: string | undefined,
+): Promise<never> {
   await findFlow(scope, flow)
+  if (alias !== undefined) throw notFound('flow alias')
   if (version !== undefined) throw notFound('flow version')
   throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
 }
@@ -78,96 +101,109 @@ interface AdmittedRow {
   readonly flow_name: string
   readonly version: number
   readonly ir: string
+  readonly concurrency: Concurrency | null
   readonly secrets: readonly string[]
-  readonly sealed: Readonly<Record<string, string>> | null
+  readonly sealed: SealedSecrets
   readonly workflow_id: string
+  /** Whether it was there, and has begun or is over: a second attempt of the same request. */
+  readonly is_old: boolean
 }
 
 /**
- * Writes the execution's row and reads what it is to run, in one round trip: of the versions that are meant, the newest.
+ * Writes the execution's row and reads what it is to run, in one round trip: of the versions that are meant, the newest;
+ * of an execution that is there, its own. Where its flow bounds how many run, a second trip writes it with its place.
  * @param which a condition on the flow `f` and its version `v`
  * @returns undefined where there is none
- * @throws Problem `not_found` where it was deleted in between
+ * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`,
+ *   `validation_failed` where the input yields no key
  */
-export async function admit(scope: WorkspaceScope, which: Sql, start: Start): Promise<Admitted | undefined> {
-  const { id, by, trigger } = start
+export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Promise<Admitted | undefined> {
   // Whatever has a handle, or has seen one: in another run it stands for nothing.
-  const input = withoutHandles(start.input as Json)
+  const start = { ...asked, input: withoutHandles(asked.input as Json) }
+  const { id } = start
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
+  const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
+    ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
+  const joined = sql`flows f join flow_versions v
+    on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
   const admission = sql`
-    with chosen as (
-      select f.id as flow_id, f.name as flow_name, v.version, v.ir, v.secrets,
-        ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id
-      from flows f join flow_versions v
-        on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
-      where ${which} order by v.version desc limit 1
+    with known as (
+      select flow_id, version, status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb as is_old
+      from executions where id = ${id}
+    ), chosen as (
+      select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
+      union all
+      (select ${columns}, false from ${joined}
+        where not exists (select from known) and ${which} order by v.version desc limit 1)
     ), admitted as (
-      insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
-        trigger_kind, trigger_id, correlation_key, rerun_of)
-      select ${id}, workflow_id, flow_id, version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
-        ${trigger.kind}, ${trigger.id ?? null}, ${start.correlationKey ?? null}, ${start.rerunOf ?? null}
-      from chosen
-      on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
-        where executions.error = ${NOT_STARTED}::jsonb
+      ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null`)}
     )
-    select flow_id, flow_name, version, ir, workflow_id, to_json(secrets) as secrets,
-      (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets where name = any(chosen.secrets)) as sealed
-    from chosen`
-  const row = await scope.row<AdmittedRow>(admission).catch((error: unknown) => {
-    // The version was read and is gone: the flow was deleted in between.
-    throw violated(error) === undefined ? error : notFound('flow')
-  })
+    select chosen.*, ${SEALED} from chosen`
+  const row = await scope.row<AdmittedRow>(admission).catch(goneMeanwhile)
   if (row === undefined) return undefined
-  const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
-  const run = {
+  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
+  if (row.concurrency === null || row.is_old) return admitted
+  return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
+}
+
+/** The row of an execution. @param chosen `workflow_id, flow_id, version` */
+function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, chosen: Sql): Sql {
+  return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
+      trigger_kind, trigger_id, correlation_key, rerun_of)
+    select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
+      ${trigger.kind}, ${trigger.id ?? null}, ${correlationKey ?? null}, ${rerunOf ?? null}
+    from (${chosen}) c
+    on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
+      where executions.error = ${NOT_STARTED}::jsonb`
+}
+
+/** Writes an execution together with its place, or its place in the queue. @returns whether it may begin */
+async function hasPlace(
+  scope: WorkspaceScope,
+  row: AdmittedRow,
+  concurrency: Concurrency,
+  run: FlowRunInput,
+  start: Start,
+): Promise<boolean> {
+  const chosen = sql`select ${row.workflow_id}::text as workflow_id, ${row.flow_id}::text as flow_id,
+    ${row.version}::integer as version`
+  const isChild = start.trigger.kind === 'flow'
+  const [, [taken] = []] = (await scope
+    .batch(written(start, chosen), takePlace(concurrency, run, isChild))
+    .catch(goneMeanwhile)) as unknown as [unknown, Taken[]?]
+  for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
+  return taken?.state === 'admitted'
+}
+
+/** The version was read and is gone: the flow was deleted in between. */
+function goneMeanwhile(error: unknown): never {
+  throw violated(error) === undefined ? error : notFound('flow')
+}
+
+function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunInput {
+  const { id, input, by, trigger, correlationKey, reuse } = start
+  return {
     execution_id: id,
-    flow,
+    flow: { id: row.flow_id, name: row.flow_name, version: row.version },
     ir: JSON.parse(row.ir),
-    input,
+    input: input as Json,
     started_by: by,
     trigger,
     ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
-    ...(start.correlationKey !== undefined && { correlation_key: start.correlationKey }),
-    ...(start.reuse !== undefined && { reuse: start.reuse }),
+    ...(correlationKey !== undefined && { correlation_key: correlationKey }),
+    ...(reuse !== undefined && { reuse }),
   }
-  return { workflowId: row.workflow_id, run }
 }
 
-/** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
-function handlesOf(
-  scope: WorkspaceScope,
-  { workflow_id, secrets, sealed }: AdmittedRow,
-): { [name: string]: Json } {
-  const handles = secrets.map((name) => {
-    const hex = sealed?.[name]
-    const value = hex === undefined ? undefined : opened(scope, name, hex)
-    return [name, shownAs(scope, workflow_id, name, value)]
-  })
-  return Object.fromEntries(handles)
-}
-
-/** Starts the workflow of an execution that was admitted; one that is there already stays as it is. */
-async function startRun(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
-  const { execution_id: id, flow } = run
+/** Starts the workflow of an execution; where Temporal does not take it, the execution is over, and its place free. */
+async function beginOrGiveUp(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
+  const { execution_id: id } = run
   try {
-    await scope.runs.start({
-      type: 'flowRun',
-      queue: QUEUES.flows,
-      subject: flow.id,
-      uuid: uuidOf(id),
-      input: run,
-      summary: `Flow ${flow.name} v${flow.version}`,
-      attributes: {
-        FlowId: flow.id,
-        FlowVersion: String(flow.version),
-        ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
-        ...(run.correlation_key !== undefined && { CorrelationKey: run.correlation_key }),
-      },
-    })
+    await begin(scope, run)
   } catch (error) {
-    await scope.batch(sql`
-      update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
-      where id = ${id} and status = 'pending'`)
+    const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
+      where id = ${id} and status = 'pending'`
+    await scope.batch(failed, giveBack(id))
     throw error
   }
 }

@@ -1,5 +1,6 @@
 /** Executions that another execution begins: of a flow of its own workspace, by its name and version. */
 
+import { typeId } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json, Subflow } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
@@ -17,10 +18,20 @@ export async function beginSubflow(scope: WorkspaceScope, asked: { [name: string
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
-  const admitted = await admit(scope, which, { id, input, by, trigger: { kind: 'flow' } })
+  const admitted = await admit(scope, which, {
+    id,
+    input,
+    by,
+    trigger: { kind: 'flow', id: parentOf(scope) },
+  })
   if (admitted === undefined) {
     const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
     throw new Problem('not_found', { detail })
   }
   return { workflow_id: admitted.workflowId, run: admitted.run }
+}
+
+/** The execution whose activity this is. */
+function parentOf({ actor }: WorkspaceScope): string {
+  return typeId('run', actor.subject.split(':').at(-1) ?? '')
 }

@@ -73,10 +73,10 @@ export const publishFlow = inWorkspace({
         .batch(
           sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
           sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, created_by)
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${textArray(secrets)}::text[],
-            ${scope.actor.subject})
+            ${ir.concurrency ?? null}, ${scope.actor.subject})
           returning ${COLUMNS}`,
           ...before,
           ...reconciled(scope, id, latest_version + 1, ir),
@@ -140,11 +140,7 @@ export const listFlowVersions = inWorkspace({
     const rows = await scope.rows<FlowVersion>(sql`
       select ${COLUMNS} from flow_versions
       where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.version })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+    return pageFrom(input, rows, ({ version }) => version)
   },
 })
 

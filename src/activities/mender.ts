@@ -1,0 +1,26 @@
+/** The door of what nobody has asked for: an execution that a crash has left behind is mended in its own workspace. */
+
+import { randomIds } from '../core/ids.ts'
+import { Problem } from '../core/problem.ts'
+import type { Access } from '../platform/access.ts'
+import type { Suspect } from '../platform/overdue.ts'
+import { handOnPlaces, mend } from '../resources/flows/mending.ts'
+
+const ACTOR = { subject: 'tenon:mender', role: 'workspace_admin' } as const
+
+/** @returns what looks into one suspect */
+export function mender(access: Access): (suspect: Suspect) => Promise<void> {
+  return async (suspect) => {
+    const { ref } = suspect
+    const mayBegin = await access.continueActive(ref, ACTOR, randomIds).then(() => true, unlessRefused)
+    const scope = access.continueWorkspace(ref, ACTOR, randomIds)
+    if ('execution' in suspect) await mend(scope, suspect.execution, mayBegin)
+    else if (mayBegin) await handOnPlaces(scope, suspect.flow, suspect.key)
+  }
+}
+
+/** In a workspace that stands still nothing begins; what is over is over there too. */
+function unlessRefused(error: unknown): false {
+  if (error instanceof Problem && error.status < 500) return false
+  throw error
+}

@@ -1,0 +1,121 @@
+/** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
+
+import { uuidOf } from '../../core/ids.ts'
+import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { QUEUES } from '../../platform/temporal.ts'
+import { opened, shownAs } from './secret-values.ts'
+
+/** By name, in hex; nothing where none is there. */
+export type SealedSecrets = Readonly<Record<string, string>> | null
+
+/** The secrets of a row `chosen` that has their names as `named`. */
+export const SEALED = sql`to_json(named) as secrets, (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets
+  where name = any(chosen.named)) as sealed`
+
+interface WithSecrets {
+  readonly workflow_id: string
+  readonly secrets: readonly string[]
+  readonly sealed: SealedSecrets
+}
+
+/** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
+export function handlesOf(
+  scope: WorkspaceScope,
+  { workflow_id, secrets, sealed }: WithSecrets,
+): { [name: string]: Json } {
+  const handles = secrets.map((name) => {
+    const hex = sealed?.[name]
+    const value = hex === undefined ? undefined : opened(scope, name, hex)
+    return [name, shownAs(scope, workflow_id, name, value)]
+  })
+  return Object.fromEntries(handles)
+}
+
+/** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
+export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
+  const { execution_id: id, flow } = run
+  await scope.runs.start({
+    type: 'flowRun',
+    queue: QUEUES.flows,
+    subject: flow.id,
+    uuid: uuidOf(id),
+    input: run,
+    summary: `Flow ${flow.name} v${flow.version}`,
+    attributes: {
+      FlowId: flow.id,
+      FlowVersion: String(flow.version),
+      ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
+      ...(run.correlation_key !== undefined && { CorrelationKey: run.correlation_key }),
+    },
+  })
+}
+
+interface PendingRow extends WithSecrets {
+  readonly id: string
+  readonly flow: FlowRunInput['flow']
+  readonly ir: string
+  readonly input: Json
+  readonly started_by: string
+  readonly trigger: RunTrigger & { readonly id: string | null }
+  readonly correlation_key: string | null
+  /** What it was to begin with, where it has waited for a place. */
+  readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
+}
+
+/** Starts executions that have their place, one by one. What cannot be started stays pending, and is tried again later. */
+export async function beginPending(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    try {
+      await beginOne(scope, id)
+    } catch (error) {
+      scope.report(error, 'an execution waits to be started')
+    }
+  }
+}
+
+async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
+  const row = await scope.row<PendingRow>(sql`
+    with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
+      e.input, e.started_by, jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id) as trigger,
+      e.correlation_key, a.run
+    from executions e join flows f on f.id = e.flow_id
+      join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
+      left join admissions a on a.execution_id = e.id
+    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
+    select chosen.*, ${SEALED} from chosen`)
+  if (row === undefined) return
+  await begin(scope, runOf(scope, row))
+  await cancelUnwanted(scope, row)
+}
+
+function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
+  const { id, flow, started_by, correlation_key, run } = row
+  const { kind, id: triggerId } = row.trigger
+  const rest = run ?? {
+    execution_id: id,
+    flow,
+    started_by,
+    trigger: { kind, ...(triggerId !== null && { id: triggerId }) },
+    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
+    ...(correlation_key !== null && { correlation_key }),
+  }
+  return { ...rest, ir: JSON.parse(row.ir), input: row.input }
+}
+
+/** Who wanted it to end while it was about to begin found no workflow to tell: it is told now. */
+async function cancelUnwanted(scope: WorkspaceScope, { id, workflow_id }: PendingRow): Promise<void> {
+  const row = await scope.row(
+    sql`select execution_id from admissions where execution_id = ${id} and unwanted`,
+  )
+  if (row !== undefined) await scope.runs.cancel(workflow_id)
+}
+
+/** Cancels the run of an execution, if it has one. */
+export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void> {
+  const row = await scope.row<{ workflow_id: string }>(
+    sql`select workflow_id from executions where id = ${id} and ended_at is null`,
+  )
+  if (row !== undefined) await scope.runs.cancel(row.workflow_id)
+}

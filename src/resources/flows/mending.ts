@@ -1,0 +1,90 @@
+/** What becomes of an execution whose row and whose workflow do not agree: Temporal is asked, and the row follows. */
+
+import { LIMITS } from '../../core/limits.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { Standing } from '../../platform/standing.ts'
+import { beginPending } from './begin.ts'
+import { giveBack, handOn } from './places.ts'
+
+interface Suspected {
+  readonly workflow_id: string
+  readonly status: string
+  /** It has its place in a row of its own. */
+  readonly has_place: boolean
+  readonly is_unwanted: boolean
+  readonly is_rerun: boolean
+  /** Of an execution that another one runs: whether that one goes on, and may yet start it. */
+  readonly parent_is_open: boolean
+  readonly is_child: boolean
+  /** What a schedule has admitted a moment ago, it begins itself. */
+  readonly is_being_begun: boolean
+}
+
+/**
+ * Starts what has not begun, ends what is over, and leaves the rest as it is. Idempotent.
+ * @param mayBegin whether anything may be started in the workspace now
+ */
+export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
+  const row = await find(scope, id)
+  if (row === undefined) return
+  const standing = await scope.runs.standing(row.workflow_id)
+  if (standing === 'open') {
+    if (row.is_unwanted) await scope.runs.cancel(row.workflow_id)
+  } else if (standing !== undefined) await end(scope, id, standing)
+  else if (row.status !== 'pending') await end(scope, id, 'lost')
+  else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
+  // What a rerun begins with stands with its place alone.
+  else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
+  else if (mayBegin && !row.is_being_begun) await beginPending(scope, [id])
+}
+
+/** Hands free places of a key on, and starts who has them now. */
+export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
+  const next = await scope.rows<{ id: string }>(handOn(flowId, key))
+  await beginPending(
+    scope,
+    next.map(({ id }) => id),
+  )
+}
+
+/** One that is open, and does not wait in a queue. */
+function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined> {
+  return scope.row<Suspected>(sql`
+    select e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
+      e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
+      exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
+      e.trigger_kind = 'schedule' and a.execution_id is null
+        and e.started_at > now() - make_interval(secs => ${LIMITS.mending.scheduleSeconds}::integer) as is_being_begun
+    from executions e left join admissions a on a.execution_id = e.id
+    where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
+}
+
+type Ending = Exclude<Standing, 'open'> | 'lost'
+
+const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detail?: string }>> = {
+  completed: { status: 'completed' },
+  cancelled: { status: 'cancelled' },
+  faulted: { status: 'faulted', detail: 'The run failed, and left no record of why.' },
+  terminated: { status: 'cancelled', detail: 'The run was ended from outside.' },
+  lost: { status: 'faulted', detail: 'The run is not known to Temporal, or never began.' },
+}
+
+/** Ends the record of a run that is over, frees its place, and starts whoever has that now. */
+async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<void> {
+  const { status, detail } = ENDINGS[ending]
+  const error = detail === undefined ? null : JSON.stringify({ title: 'The run was cut off', detail })
+  const [, , next = []] = await scope.batch(
+    sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
+      where id = ${id} and ended_at is null`,
+    openSteps(id),
+    giveBack(id),
+  )
+  await beginPending(
+    scope,
+    next.map((row) => String(row['id'])),
+  )
+}
+
+const openSteps = (id: string): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()
+  where execution_id = ${id} and status = 'running'`

@@ -1,0 +1,77 @@
+/** Places of flows that bound how many of their executions run at once: who has one, and who waits for one. */
+
+import { type Static, Type } from 'typebox'
+import { concurrencyKey } from '../../../flows-dsl/concurrency.ts'
+import { FlowError } from '../../../flows-dsl/errors.ts'
+import type { Concurrency } from '../../../flows-dsl/ir.ts'
+import { Problem } from '../../core/problem.ts'
+import type { FlowRunInput } from '../../core/work.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+
+/** Where an execution stands that waits for a place. */
+export const Queue = Type.Object(
+  {
+    position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
+    key: Type.String({ description: 'Empty where the flow has none.' }),
+    limit: Type.Integer(),
+    running: Type.Integer({ description: 'Executions that have a place.' }),
+  },
+  { description: 'Of an execution that waits for a place (`concurrency` of its flow).' },
+)
+export type Queue = Static<typeof Queue>
+
+/** What became of an execution that wanted a place: it has one, or waits; and who is to be cancelled for it. */
+export interface Taken {
+  readonly state: 'admitted' | 'queued'
+  readonly unwanted: readonly string[]
+}
+
+/**
+ * A statement that gives an open execution a place, or one in the queue. Its row is written in the same transaction.
+ * @param isChild whether another execution waits for it: then it is never queued, since its parent may have the last place
+ * @returns a row as {@link Taken}; none where the execution has begun, or ended
+ * @throws Problem `validation_failed` where its input yields no key; the statement, `concurrency_limited`
+ */
+export function takePlace(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
+  const { ir: _ir, input, ...rest } = run
+  const onLimit = isChild ? 'always' : concurrency.onLimit
+  return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
+      e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
+      ${JSON.stringify(rest)}::jsonb) p
+    where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
+}
+
+function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
+  try {
+    return concurrencyKey(concurrency, input, Date.now())
+  } catch (error) {
+    if (!(error instanceof FlowError)) throw error
+    throw new Problem('validation_failed', { detail: `input: ${error.message}`, cause: error })
+  }
+}
+
+/** A statement that gives the place of an execution back. @returns rows `{id}`: who has it now, and is to be started */
+export const giveBack = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+
+/** A statement that hands free places of a key on. @returns rows `{id}`, as {@link giveBack} */
+export const handOn = (flowId: string, key: string): Sql =>
+  sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
+
+/** A statement that says where an execution stands in its queue; no row where it waits for none. */
+export const queueOf = (id: string): Sql => sql`
+  select a.key, a.max as limit,
+    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state = 'queued' and q.seq <= a.seq) as position,
+    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state = 'admitted') as running
+  from admissions a where a.execution_id = ${id} and a.state = 'queued'`
+
+/**
+ * Ends an execution that waits in its queue; nothing of it has begun.
+ * @returns whether it did wait; if not, whoever has yet to start it will cancel it then
+ */
+export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
+  return row?.left === true
+}
