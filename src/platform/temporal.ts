@@ -97,10 +97,7 @@ export class Temporal {
     return id
   }
 
-  /**
-   * Waits for a workflow's end, however it ended.
-   * @returns whether it ended within `waitMs`
-   */
+  /** Waits for a workflow's end, however it ended. @returns whether it ended within `waitMs` */
   async ended(ref: TenantRef, id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(ref, id)
     try {
