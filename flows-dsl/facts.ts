@@ -12,6 +12,9 @@ const RUN_EVENTS = 5
  */
 const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
 
+/** A call that is made beside the run leaves what it answered. */
+const LOCAL_EVENTS = 1
+
 /** Kinds that run their tasks for each item, or each event. */
 const REPEATING = ['for', 'listen']
 
@@ -44,7 +47,7 @@ function eventsOf(task: TaskNode): EventEstimate {
   const { kind, body } = task
   const around = sum(extensionTasks(task).map(eventsOf))
   const inner = sum(straightOf(body).map(eventsOf))
-  const own = { fixed: EVENTS[kind] ?? 0, perItem: 0 }
+  const own = { fixed: isLocal(body) ? LOCAL_EVENTS : (EVENTS[kind] ?? 0), perItem: 0 }
   if (!REPEATING.includes(kind)) return sum([own, around, inner])
   const items = itemsOf(body)
   const all = inner.fixed + inner.perItem
@@ -100,6 +103,10 @@ function isTask(value: unknown): value is TaskNode {
   return (
     typeof value === 'object' && value !== null && 'kind' in value && 'pointer' in value && 'body' in value
   )
+}
+
+function isLocal(body: unknown): boolean {
+  return (body as { readonly local?: boolean } | undefined)?.local === true
 }
 
 function itemsOf(body: unknown): number | undefined {

@@ -134,7 +134,7 @@ ${LISTEN}
     expect(await runs.shown(id, 'suspended')).toMatchObject({ suspended_because: 'held' })
     expect(await runs.send(id, 'patch-data', {})).toMatchObject({ status: 400 })
     expect(await runs.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({ status: 409 })
-    const big = { step: 'find', input: 'x'.repeat(600_000) }
+    const big = { step: 'find', input: 'x'.repeat(4_300_000) }
     expect(await runs.send(id, 'patch-data', big)).toMatchObject({ status: 413 })
     const input = { in: 'things', id: made.body.id }
     expect(await runs.send(id, 'patch-data', { step: 'find', input })).toMatchObject({ status: 200 })

@@ -345,7 +345,7 @@ describe('through the other doors', () => {
     )
     expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
     expect(foreign.error.detail).toContain('AccessDenied')
-    await send('PUT', pathOf('wide'), { body: 'x'.repeat(1_100_000) })
+    await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
     const wide = await ran('wide', `- a: { call: object.get, with: { bucket: ${room.bucket}, key: wide } }`)
     expect(wide.error.detail).toContain('output_too_large')
   })

@@ -1,8 +1,9 @@
 /** Flows that start by the clock, in tests: published, listed, and looked at behind the walls, in Temporal. */
 
-import { Client, Connection, ScheduleNotFoundError } from '@temporalio/client'
-import { expect, inject } from 'vitest'
+import { ScheduleNotFoundError } from '@temporalio/client'
+import { expect } from 'vitest'
 import { uuidOf } from '../../src/core/ids.ts'
+import { withReadingClient } from './temporal.ts'
 import { call, type Room } from './tenants.ts'
 
 type At = NonNullable<Parameters<typeof call>[2]>['at']
@@ -43,20 +44,16 @@ export async function onlyScheduleOf(room: Room, flow: string): Promise<Shown> {
   return only
 }
 
+/** The first of a flow, in their order, each as a whole. */
 export async function executionsOf(room: Room, flow: string, at?: At) {
-  const path = `${room.flows}/definitions/${flow}/executions?page[size]=200`
-  return (await call('GET', path, { as: room.operator, ...(at !== undefined && { at }) })).body.data
+  const read = async (path: string) =>
+    (await call('GET', `${room.flows}${path}`, { as: room.operator, ...(at !== undefined && { at }) })).body
+  const { data } = await read(`/definitions/${flow}/executions?page[size]=50&order=asc`)
+  return Promise.all(data.map(({ id }: { id: string }) => read(`/executions/${id}`)))
 }
 
 /** Asks Temporal itself. */
-export async function withTemporal<T>(work: (client: Client) => Promise<T>): Promise<T> {
-  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
-  try {
-    return await work(new Client({ connection }))
-  } finally {
-    await connection.close()
-  }
-}
+export const withTemporal = withReadingClient
 
 export const scheduleId = (room: Room, { flow_id, id }: Shown): string =>
   `${room.tenantId}:${room.workspaceId}:${flow_id}:${uuidOf(id)}`

@@ -1,6 +1,6 @@
 /** Ways to Temporal: the platform's own, and one without a codec, which sees what the server and its disk see. */
 
-import { Client, Connection } from '@temporalio/client'
+import { Client, type ClientInterceptors, Connection } from '@temporalio/client'
 import { inject } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
@@ -12,6 +12,22 @@ import type { Running } from './start.ts'
 export function openTemporal(at: Running = inject('tenon')): { temporal: Temporal; close(): Promise<void> } {
   const { platform, parts } = openPlatform(parseConfig(at.env), openLog('silent', 'test'))
   return { temporal: parts.temporal, close: () => platform.close() }
+}
+
+/** A client that reads what tenants have there, as the platform does. */
+export async function withReadingClient<T>(
+  work: (client: Client) => Promise<T>,
+  interceptors: ClientInterceptors = {},
+): Promise<T> {
+  const { env } = inject('tenon')
+  const { platform } = openPlatform(parseConfig(env), openLog('silent', 'test'))
+  const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    const dataConverter = { payloadCodecs: [platform.codec] }
+    return await work(new Client({ connection, interceptors, dataConverter }))
+  } finally {
+    await Promise.all([connection.close(), platform.close()])
+  }
 }
 
 /** A client that reads what stands there, letter by letter. */
