@@ -1,7 +1,12 @@
 /** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
 
 import { type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
-import { isCancellation, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
+import {
+  CancellationScope,
+  isCancellation,
+  proxyActivities,
+  proxyLocalActivities,
+} from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { CallRequest } from '../../flows-dsl/run.ts'
@@ -77,7 +82,9 @@ export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Js
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
 function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: request.step.summary, retry: RETRY }
-  if (request.local === true) return localCalls(request, options)(sent)
+  // Never cancelled: it ends soon, and the SDK fails the task where one ends as it is given up (invalid transition).
+  if (request.local === true)
+    return CancellationScope.nonCancellable(() => localCalls(request, options)(sent))
   if (!isSlow(request)) return fast(request.function, options)(sent)
   if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)

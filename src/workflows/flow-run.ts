@@ -18,7 +18,7 @@ import { Drive, type Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { FlowRunInput } from '../core/work.ts'
+import type { FlowRunInput, RunUpdate } from '../core/work.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { failureOf } from './flow-failure.ts'
@@ -213,7 +213,12 @@ function describe(step: StepRef): void {
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */
-const { recordRun } = proxyLocalActivities<Activities>({
+const records = proxyLocalActivities<Activities>({
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
+
+/** What has happened is written down, whoever gives the run up meanwhile. */
+function recordRun(update: RunUpdate): Promise<void> {
+  return CancellationScope.nonCancellable(() => records.recordRun(update))
+}

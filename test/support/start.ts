@@ -58,13 +58,15 @@ export async function startPlatform(
 ): Promise<Started> {
   // As root, PostgreSQL is another user, who has to pass through.
   await chmod(dir, 0o711)
-  const stack = await startStack({
-    dir,
-    ephemeral: !options.lasting,
-    anyPorts: true,
-    env: { ...process.env, ...options.servers },
-    onProgress: () => {},
-  })
+  const stack = await onFreePorts(() =>
+    startStack({
+      dir,
+      ephemeral: !options.lasting,
+      anyPorts: true,
+      env: { ...process.env, ...options.servers },
+      onProgress: () => {},
+    }),
+  )
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
     const echoPorts = await closedPorts(4)
@@ -100,6 +102,17 @@ export async function startPlatform(
   } catch (error) {
     await stack.stop()
     throw error
+  }
+}
+
+/** Ports that were free may be taken before their servers have them: several stacks start at the same time. */
+async function onFreePorts(start: () => Promise<Stack>): Promise<Stack> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start()
+    } catch (error) {
+      if (attempt === 3 || !/address already in use/i.test(String(error))) throw error
+    }
   }
 }
 

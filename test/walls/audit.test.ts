@@ -83,6 +83,7 @@ test('every operation that changes something leaves one entry', async () => {
   expect(Object.entries(statuses).filter(([, status]) => status >= 400)).toEqual([
     ...RUN_COMMANDS.map((name) => [name, 409]),
     ['mcp_version.create', 409],
+    ['flow_alias.delete', 404],
     ['mcp_client.delete', 404],
   ])
   // The issuer is no tenant's.
