@@ -172,6 +172,8 @@ interface RunContinued {
   readonly snapshot: readonly Json[]
   readonly hold: HoldState
   readonly record: RecordState
+  /** Of the last local call. */
+  readonly moment_ms: number
 }
 
 /** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */

@@ -46,7 +46,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ...(started_by !== undefined && { started_by }),
       ...(secrets !== undefined && { secrets }),
     }
-    const world = effects(input, { recorder, hold, reuse })
+    const moments = new Moments(continued?.moment_ms)
+    const world = effects(input, { recorder, hold, reuse, moments })
     const ir = input.ir as FlowIR
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
@@ -56,7 +57,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const result = await drive.toEnd()
     if (result.status === 'moved') {
       const { snapshot } = result
-      const state = { snapshot, hold: hold.state, record: recorder.state }
+      const state = { snapshot, hold: hold.state, record: recorder.state, moment_ms: moments.lastMs }
       return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
@@ -103,14 +104,14 @@ function tooLarge(): ErrorObject {
 }
 
 interface Parts {
+  readonly moments: Moments
   readonly recorder: Recorder
   readonly hold: Hold
   readonly reuse: Reuse
 }
 
-function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects {
+function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts): Effects {
   const underWay = new UnderWay()
-  const moments = new Moments()
   return {
     nowMs,
     record: (event) => {
@@ -140,9 +141,10 @@ function effects(input: FlowRunInput, { recorder, hold, reuse }: Parts): Effects
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-        if (asked.local === true) return await localCall(asked, hold, moments)
-        if (!isSlow(asked)) return await callOf(asked, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
+        if (asked.local === true && !moments.areMany) return await localCall(asked, hold, moments)
+        const sent = { ...asked, local: false }
+        if (!isSlow(sent)) return await callOf(sent, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(sent, hold)])
         return output
       } finally {
         giveBack()

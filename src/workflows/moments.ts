@@ -1,21 +1,46 @@
 /** Knows times that stay the same when a workflow task is done again, as that of the task itself does not. */
 
 import { workflowInfo } from '@temporalio/workflow'
+import { LIMITS } from '../core/limits.ts'
 
 /**
- * For ids of what is made beside the run. A task that was lost is done again later, by another clock: only what tasks
- * before it have seen is known for ever. Each moment is later than the one before.
+ * For ids of what is made beside the run. A task that was lost is done again later, by another clock, and its local calls
+ * end at other times: only what tasks before it have seen is known for ever. Each moment is later than the one before.
  */
 export class Moments {
-  #seenMs = workflowInfo().runStartTime.getTime()
-  #beforeMs = this.#seenMs
-  #lastMs = 0
+  /** Events before the task that is done; another number is another task. */
+  #length = -1
+  #inTask = 0
+  #knownMs = 0
+  /** Not `runStartTime`, which is that of the first task. */
+  #seenMs = workflowInfo().startTime.getTime()
+  #lastMs: number
+
+  /** @param lastMs the last one, where the run has been elsewhere */
+  constructor(lastMs = 0) {
+    this.#lastMs = lastMs
+  }
+
+  get lastMs(): number {
+    return this.#lastMs
+  }
+
+  /** Whether the task has made so many local calls that it should end: what it does is lost with it. */
+  get areMany(): boolean {
+    return workflowInfo().historyLength === this.#length && this.#inTask >= LIMITS.localCallsMax
+  }
 
   /** Milliseconds since 1970: of the task before this one, or of the start of the run. */
   next(): number {
-    const now = Number(new Date())
-    if (now !== this.#seenMs) [this.#beforeMs, this.#seenMs] = [this.#seenMs, now]
-    this.#lastMs = Math.max(this.#beforeMs, this.#lastMs + 1)
+    const { historyLength } = workflowInfo()
+    if (historyLength !== this.#length) {
+      this.#length = historyLength
+      this.#inTask = 0
+      this.#knownMs = this.#seenMs
+    }
+    this.#inTask += 1
+    this.#seenMs = Number(new Date())
+    this.#lastMs = Math.max(this.#knownMs, this.#lastMs + 1)
     return this.#lastMs
   }
 }

@@ -26,7 +26,11 @@ const essence = ({ status, output, error }: Told) => ({
 
 test('they agree', async () => {
   const as = room.operator
-  const sources = fc.sample(flowTexts(false), { seed: 88, numRuns: FLOWS })
+  const sources = fc.sample(
+    // Names that no store keeps end a run with another error than a simulation.
+    flowTexts(false).filter((text) => !text.includes('u0000')),
+    { seed: 88, numRuns: FLOWS },
+  )
   const ends: string[] = []
   for (const [n, source] of sources.entries()) {
     const name = `made-${n}`

@@ -15,6 +15,8 @@ export const RUN_LIMITS = {
   callsUnderWayBytesMax: 33_554_432,
   /** Of that, what does not go to the object store: it may leave in one message, which Temporal takes up to 4 MB. */
   callsSentBytesMax: 3_500_000,
+  /** Of one workflow task, which has ten seconds: the next is a task of its own, and ends it. */
+  localCallsMax: 100,
   /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
   runEventsMax: 48_000,
   runHistoryBytesMax: 44_040_192,
