@@ -113,7 +113,7 @@ interface Parts {
 function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts): Effects {
   const underWay = new UnderWay()
   return {
-    nowMs,
+    nowMs: () => moments.now(),
     record: (event) => {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))

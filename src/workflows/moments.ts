@@ -30,16 +30,22 @@ export class Moments {
     return workflowInfo().historyLength === this.#length && this.#inTask >= LIMITS.localCallsMax
   }
 
-  /** Milliseconds since 1970: of the task before this one, or of the start of the run. */
-  next(): number {
+  /** The time, in the sandbox that of the workflow task: the same at each replay, and seen. */
+  now(): number {
     const { historyLength } = workflowInfo()
     if (historyLength !== this.#length) {
       this.#length = historyLength
       this.#inTask = 0
       this.#knownMs = this.#seenMs
     }
-    this.#inTask += 1
     this.#seenMs = Number(new Date())
+    return this.#seenMs
+  }
+
+  /** Milliseconds since 1970: of what the task before this one has seen last, or of the start of the run. */
+  next(): number {
+    this.now()
+    this.#inTask += 1
     this.#lastMs = Math.max(this.#knownMs, this.#lastMs + 1)
     return this.#lastMs
   }

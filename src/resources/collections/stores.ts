@@ -34,7 +34,7 @@ export function inCollection<T>(
 
 /**
  * What is remembered of a declaration may be some seconds old. Where the database refuses because of that, it is
- * asked for anew and the work done once more: nothing was done the first time.
+ * asked for anew and the work done again, once for each collection: nothing was done before.
  * @param wanted the rights that the caller needs, by the collection's name
  */
 export async function inCollections<T>(
@@ -42,14 +42,19 @@ export async function inCollections<T>(
   wanted: ReadonlyMap<string, readonly Right[]>,
   work: (at: (name: string) => Where) => Promise<T>,
 ): Promise<T> {
-  try {
-    return await work(await placesOf(scope, wanted))
-  } catch (error) {
-    if (!(error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error)))) throw error
-    for (const name of wanted.keys()) forgetDeclaration(scope, name)
-    return work(await placesOf(scope, wanted))
+  for (let left = Math.min(wanted.size, ATTEMPTS_MAX); ; left--) {
+    try {
+      return await work(await placesOf(scope, wanted))
+    } catch (error) {
+      const isOutOfDate = error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error))
+      if (!isOutOfDate || left === 0) throw error
+      for (const name of wanted.keys()) forgetDeclaration(scope, name)
+    }
   }
 }
+
+/** Each of several collections may be declared just now. */
+const ATTEMPTS_MAX = 5
 
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
 
