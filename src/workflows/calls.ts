@@ -53,9 +53,11 @@ export async function callOf(request: Call, hold: Hold): Promise<Json> {
  * worker is lost, so that it takes the ids of the first time.
  */
 export function localCall(request: Call, hold: Hold, moments: Moments): Promise<Json> {
+  // The next after many is a task of its own, under an id in their order.
+  const local = !moments.areMany
   const at_ms = moments.next()
   const begun = { activity_id: `local-${at_ms}`, at_ms }
-  return call(request, hold, begun)
+  return call({ ...request, local }, hold, begun)
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */

@@ -141,10 +141,9 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-        if (asked.local === true && !moments.areMany) return await localCall(asked, hold, moments)
-        const sent = { ...asked, local: false }
-        if (!isSlow(sent)) return await callOf(sent, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(sent, hold)])
+        if (asked.local === true) return await localCall(asked, hold, moments)
+        if (!isSlow(asked)) return await callOf(asked, hold)
+        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
         return output
       } finally {
         giveBack()
