@@ -1,7 +1,9 @@
 /** Requests under an Idempotency-Key, and a look at what is kept of them. */
 
-import { createHash } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
+import { inject } from 'vitest'
 import { canonical } from '../../src/core/canonical.ts'
+import { deriveSecret } from '../../src/platform/secrets.ts'
 import { asSuperuser, type Caller, call, type Reply, type Room } from './tenants.ts'
 
 export const DOCUMENTS = '/v1/collections/orders/documents'
@@ -29,7 +31,9 @@ export async function count(room: Room, collection = 'orders'): Promise<number> 
  * @param body of the request, where it was an operator's: those of all tests are side by side
  */
 export async function cutOff(room: Room, body: unknown = null): Promise<void> {
-  const request = createHash('sha256').update(canonical(body)).digest()
+  const digest = createHash('sha256').update(canonical(body)).digest()
+  const key = deriveSecret(inject('tenon').masterKey, 'idempotency')
+  const request = createHmac('sha256', key).update(digest).digest()
   await asSuperuser(
     `update tenon.idempotency set status = null, reply = null, held_until = now() - interval '1 second'
      where workspace_id = $1 or (workspace_id = '' and request = $2)`,
