@@ -74,7 +74,9 @@ test('webhooks that are none: the database is asked for a few, and who has signe
 
 test('an address has its measure at each webhook, whatever others do', async () => {
   const [flooded, other] = [await aHook(), await aHook()]
-  const codes = await Promise.all(Array.from({ length: BURST + 20 }, () => send(flooded, '203.0.113.70')))
+  // Where Valkey is late, the node counts by itself: twice the burst may pass.
+  const all = Array.from({ length: 2 * BURST + 30 }, () => send(flooded, '203.0.113.70'))
+  const codes = await Promise.all(all)
   expect(codes.filter((code) => code === 'rate_limited').length).toBeGreaterThanOrEqual(15)
   expect(await send(other, '203.0.113.70')).toBe(202)
   expect(await send(flooded, '203.0.113.71')).toBe(202)
