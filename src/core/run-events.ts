@@ -1,7 +1,5 @@
 /** What a run tells of itself, for those who watch it. */
 
-import type { Json } from './work.ts'
-
 /** What can happen to a run or to one of its steps. */
 type RunHappening =
   | 'started'
@@ -26,5 +24,6 @@ export interface RunEventUpdate {
   /** How often the step has begun, where that is more than once. */
   readonly attempt?: number
   readonly took?: string
-  readonly error?: Json
+  /** As JSON has it. */
+  readonly error?: unknown
 }
