@@ -3,8 +3,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 
 const LOG_BYTES_MAX = 20 * 1024 * 1024
+/** How long who was killed may take to be gone. Longer lasts only a corpse that init does not fetch. */
+const GONE_MS = 200
 const INHERITED = ['PATH', 'HOME', 'LANG', 'TZ']
 
 export interface LaunchOptions {
@@ -75,20 +78,26 @@ export class Launch {
       }
       this.#process.once('error', (error) => ended(`could not be started: ${error.message}`))
       this.#process.once('exit', (code, signal) => {
-        // What it leaves in its group would hold its ports.
-        this.#signal('SIGKILL')
-        ended(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
+        const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
+        void this.#clear().then(() => ended(how))
       })
     })
   }
 
-  #signal(signal: NodeJS.Signals): void {
+  /** What it leaves in its group would hold its ports. */
+  async #clear(): Promise<void> {
+    const deadline = Date.now() + GONE_MS
+    while (this.#signal('SIGKILL') && Date.now() < deadline) await delay(5)
+  }
+
+  /** @returns whether there was anybody in its group to hear it */
+  #signal(signal: NodeJS.Signals): boolean {
     const group = this.#process.pid
-    if (group === undefined || !this.#running) return
+    if (group === undefined || !this.#running) return false
     try {
-      process.kill(-group, signal)
+      return process.kill(-group, signal)
     } catch {
-      // Dead already.
+      return false
     }
   }
 }
