@@ -46,7 +46,7 @@ export function listenTo(run: Run): void {
 /** The run itself says so in its record: of two who ask at the same time, both see what became of it. */
 function turn({ hold, recorder }: Run, { paused, reason }: RunPause): Promise<void> {
   hold.pause(paused)
-  return CancellationScope.nonCancellable(() => recorder.paused(paused, reason))
+  return recorder.paused(paused, reason)
 }
 
 function answer(refused: string | undefined): RunAnswer {

@@ -71,7 +71,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const { error } = result
     throw await ended(recorder, input.ir, error)
   } catch (error) {
-    if (isCancellation(error)) await CancellationScope.nonCancellable(() => recorder.end('cancelled', {}))
+    if (isCancellation(error)) await recorder.end('cancelled', {})
     throw isOfTheFlow(error) ? await ended(recorder, input.ir, broken(error)) : error
   }
 }
@@ -126,7 +126,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
       const { summary } = step
       if (!limits) recorder.waits(step)
       const heldMs = hold.heldMs()
-      await Promise.all([shown(recorder, 'waiting'), sleep(durationMs, { summary })])
+      await Promise.all([recorder.flush('waiting'), sleep(durationMs, { summary })])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
       reuse.answered()
     },
@@ -143,7 +143,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
         if (asked.local === true) return await localCall(asked, hold, moments)
         if (!isSlow(asked)) return await callOf(asked, hold)
-        const [, output] = await Promise.all([shown(recorder, 'running'), callOf(asked, hold)])
+        const [, output] = await Promise.all([recorder.flush('running'), callOf(asked, hold)])
         return output
       } finally {
         giveBack()
@@ -157,7 +157,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
       if (hold.isOn) await stillness(hold, recorder)
       describe(step)
       recorder.waits(step)
-      await shown(recorder, 'waiting')
+      await recorder.flush('waiting')
       if (what === 'workflow') {
         const output = runSubflow({ details, step, hold, parent: input })
         void output.then(
@@ -171,10 +171,10 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
     isFull: () => workflowInfo().continueAsNewSuggested,
     settled: async () => {
       // Whoever is to be answered is answered here.
-      do await shown(recorder, hold.isOn ? 'suspended' : 'running')
+      do await recorder.flush(hold.isOn ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
-    held: (isHeld) => void shown(recorder, isHeld ? 'suspended' : 'running'),
+    held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
@@ -193,14 +193,9 @@ function refuseEndless({ pointer }: StepRef): void {
   throw new FinalError(ERRORS.runtime, detail, pointer)
 }
 
-/** A branch that is given up takes its timers and calls with it, never the record of what it did. */
-function shown(recorder: Recorder, status: 'running' | 'waiting' | 'suspended'): Promise<void> {
-  return CancellationScope.nonCancellable(() => recorder.flush(status))
-}
-
 /** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
 async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
-  if (hold.isPaused) await CancellationScope.nonCancellable(() => recorder.flush())
+  if (hold.isPaused) await recorder.flush()
   await hold.lifted()
 }
 
@@ -219,7 +214,7 @@ const records = proxyLocalActivities<Activities>({
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
 
-/** What has happened is written down, whoever gives the run up meanwhile. */
+/** Whoever is given up takes timers and calls along, a run or a branch, never the record of what was done. */
 function recordRun(update: RunUpdate): Promise<void> {
   return CancellationScope.nonCancellable(() => records.recordRun(update))
 }
