@@ -1,7 +1,6 @@
 /** Servers and workers that die or hang under the relay: every change is heard, in order, and doubles can be told. */
 
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -9,22 +8,20 @@ import { Relay } from '../../src/platform/events/relay.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { type Heard, hear, messages, stopHearing } from '../support/hear.ts'
 import { change } from '../support/outbox.ts'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, eventually, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { eventually, type Room } from '../support/tenants.ts'
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-faults-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
 }, 120_000)
 afterEach(stopHearing)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, n) => from + n)
 
@@ -54,7 +51,7 @@ const subscribe = (collection: string) =>
   hear(room.service, `topic=collections.${collection}.*`, {}, started.running)
 
 const failures = async () => {
-  const log = await readFile(join(dir, 'logs', 'worker.log'), 'utf8')
+  const log = await readFile(join(own.dir, 'logs', 'worker.log'), 'utf8')
   return log.split('changes of documents wait in the outbox').length - 1
 }
 

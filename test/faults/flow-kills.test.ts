@@ -1,28 +1,23 @@
 /** Two hundred runs while workers are killed and connections are cut: each does each thing once. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import fc from 'fast-check'
 import { Pool } from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
 const RUNS = 200
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-kills-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
 }, 120_000)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
   callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })

@@ -3,32 +3,27 @@
  * is what they would do in one history, and each effect happens once.
  */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { listen, messages, stopHearing } from '../support/hear.ts'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
 const HINT = 15
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-moving-'))
-  started = await startPlatform(dir, {
+  own = await ownPlatform({
     servers: { TEMPORAL_DYNAMIC_CONFIG: `limit.historyCount.suggestContinueAsNew=${HINT}` },
     env: { TENON_CACHED_RUNS: '0' },
   })
-  room = await aRoom(started.running)
+  started = own.started
+  room = own.room
 }, 120_000)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
   callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })

@@ -2,24 +2,22 @@
 /** The object store dies while runs carry what is too large for a history: no run is lost, no effect comes twice. */
 
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server, type ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, call as callAt, eventually, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { call as callAt, eventually, type Room } from '../support/tenants.ts'
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 let server: Server
 let asked: ServerResponse[] = []
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-faults-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
   server = createServer((_request, response) => asked.push(response))
   const port = started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
@@ -33,8 +31,7 @@ beforeAll(async () => {
 }, 180_000)
 afterAll(async () => {
   server?.close()
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
+  await own?.end()
 })
 
 const call = (method: string, path: string, body?: unknown) =>

@@ -1,29 +1,26 @@
 /** Valkey hangs and dies: data goes on under limits of each process, administration says so, and both come back. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, type Caller, call, eventually, type Reply, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { type Caller, call, eventually, type Reply, type Room } from '../support/tenants.ts'
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 /** With a small limit. */
 let node: ApiProcess
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-rates-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
   node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
 }, 120_000)
 afterAll(async () => {
   await node?.stop()
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
+  await own?.end()
 })
 
 const DOCUMENTS = '/v1/collections/notes/documents'

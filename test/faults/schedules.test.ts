@@ -1,26 +1,21 @@
 /** Schedules while Temporal hangs or dies, on a stack of our own: nothing is half done, and all of it comes back. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import { executionsOf, publishScheduled } from '../support/schedules.ts'
-import { type Started, startPlatform } from '../support/start.ts'
+import type { Started } from '../support/start.ts'
 import { aRoom, call as callAt, eventually, type Room } from '../support/tenants.ts'
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-schedules-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
 }, 120_000)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const call = (method: string, path: string, body?: object) =>
   callAt(method, path, { as: room.operator, at: started.running, ...(body !== undefined && { body }) })

@@ -1,30 +1,25 @@
 /** Runs that stand still while workers die, and runs that are told more than a history takes; on a stack of our own. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import { noting, Runs } from '../support/runs.ts'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, unique } from '../support/tenants.ts'
+import type { Started } from '../support/start.ts'
+import { unique } from '../support/tenants.ts'
 
 /** The server's own bound is 10,000. */
 const SIGNALS_MAX = 100
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let runs: Runs
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-standing-'))
-  started = await startPlatform(dir, {
+  own = await ownPlatform({
     servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
   })
-  runs = new Runs(await aRoom(started.running), started.running)
+  started = own.started
+  runs = new Runs(own.room, started.running)
 }, 180_000)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const go = { event: { type: 'go', data: 1 } }
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'

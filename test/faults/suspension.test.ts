@@ -1,24 +1,19 @@
 /** A worker that dies while a tenant is suspended and resumed: who is to stand still does, and all goes on once. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Started, startPlatform } from '../support/start.ts'
-import { aRoom, call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import type { Started } from '../support/start.ts'
+import { call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
-let dir: string
+let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'tenon-faults-'))
-  started = await startPlatform(dir, { lasting: true })
-  room = await aRoom(started.running)
+  own = await ownPlatform()
+  started = own.started
+  room = own.room
 }, 120_000)
-afterAll(async () => {
-  await started?.stop()
-  await rm(dir, { recursive: true, force: true })
-})
+afterAll(() => own?.end())
 
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })
