@@ -7,7 +7,7 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
 const OPTIONS: BundleOptions = {
   workflowsPath: at('../workflows/index.ts'),
-  workflowInterceptorModules: [at('../workflows/door.ts'), at('../workflows/hops.ts')],
+  workflowInterceptorModules: ['error-type', 'door', 'hops'].map((name) => at(`../workflows/${name}.ts`)),
   // Without state of its own but what it has compiled: evaluated once, and frozen, instead of for each run.
   preloadModules: [at('../../flows-dsl/run.ts')],
   payloadConverterPath: at('../workflows/payload-converter.ts'),
