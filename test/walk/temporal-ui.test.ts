@@ -18,7 +18,8 @@ if (!isThere)
 const LURE = '![a](http://lure.test/a)'
 const CANARY = unique('canary')
 
-describe.runIf(isThere)('the Temporal UI', () => {
+// A browser on a machine that does much else is slow.
+describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
   const [closedPort] = inject('tenon').echoPorts
   let browser: Browser
@@ -72,7 +73,7 @@ describe.runIf(isThere)('the Temporal UI', () => {
       const texts = await Promise.all(page.frames().map((frame) => frame.innerText('body').catch(() => '')))
       return texts.join('\n')
     }
-    await expect.poll(shows, { timeout: 20_000 }).toContain(text)
+    await expect.poll(shows, { timeout: 40_000 }).toContain(text)
     await page.screenshot({ path: join(folder, `${name}.png`) })
     const all = await shows()
     expect(all).not.toContain(CANARY)
@@ -123,5 +124,29 @@ describe.runIf(isThere)('the Temporal UI', () => {
   test('a run that is done says so, and what it called', async () => {
     await tab('done-history', done, 'history', 'note: ')
     await tab('done-details', done, 'user-metadata', 'Completed.')
+  })
+
+  test('whoever gives a token at the page for it, and sets the UI up, reads payloads there', async () => {
+    const { url } = inject('tenon')
+    await page.goto(`${url}/auth/payloads`)
+    await page.screenshot({ path: join(folder, 'payloads-asked.png') })
+    await page.fill('input[name=token]', room.operator['authorization']?.slice('Bearer '.length) ?? '')
+    await page.click('button')
+    await expect.poll(() => page.innerText('body')).toContain(`${url}/v1/codec`)
+    await page.screenshot({ path: join(folder, 'payloads-may-be-read.png') })
+    await page.goto(`${ui}${of(done)}`)
+    const settings = {
+      endpoint: `${url}/v1/codec`,
+      includeCredentials: true,
+      overrideRemoteCodecConfiguration: true,
+    }
+    // As its form keeps them.
+    const keep = Object.entries(settings).map(
+      ([name, value]) => `localStorage.${name} = '${JSON.stringify(value)}'`,
+    )
+    await page.evaluate(keep.join('\n'))
+    await page.goto(`${ui}${of(done)}`)
+    await expect.poll(() => page.innerText('body'), { timeout: 40_000 }).toContain(CANARY)
+    await page.screenshot({ path: join(folder, 'payloads-read.png') })
   })
 })
