@@ -187,11 +187,9 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments, details 
       await recorder.flush('waiting')
       if (what === 'workflow') {
         const output = runSubflow({ details: asked, step, hold, parent: input })
-        const answered = () => {
-          left()
-          reuse.answered()
-        }
+        const answered = () => reuse.answered()
         void output.then(answered, answered)
+        void output.then(left, left)
         return output
       }
       const { cancelRequested } = CancellationScope.current()
