@@ -149,6 +149,14 @@ test('a tenant that is suspended, or a token that has run out, ends it', async (
   await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as: room.operator, body: {} })
   await expect.poll(async () => (await decode(cookie, payload)).status, { timeout: 10_000 }).toBe(403)
   await call('POST', `/v1/tenants/${room.tenantId}/resume`, { as: room.operator, body: {} })
+  expect((await decode(cookie, payload)).status).toBe(200)
+
+  const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
+  const reply = await admitted(tokenIn(short))
+  expect(reply.headers.get('set-cookie')).toMatch(/Max-Age=[0-4];/)
+  const [brief = ''] = (reply.headers.get('set-cookie') ?? '').split(';')
+  expect((await decode(brief, payload)).status).toBe(200)
+  await expect.poll(async () => (await decode(brief, payload)).status, { timeout: 15_000 }).toBe(401)
 })
 
 test('who was let in stands in the audit log, and who was not', async () => {
