@@ -27,6 +27,7 @@ import { type Door, doorOf } from './door.ts'
 import { FLOW_SCHEMA_PATH, mountFlowSchema } from './flow-schema.ts'
 import { mountHealth } from './health.ts'
 import { mountIssuer } from './issuer.ts'
+import { mountPayloadPage } from './payload-page.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
 import { mountWebhooks } from './webhooks.ts'
 
@@ -74,7 +75,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       done(refused)
     }, done)
   })
-  admitTemporalUi(app, platform.config.TEMPORAL_UI_URL)
+  admitTemporalUi(app, platform.config.TEMPORAL_UI_URL, doorkeeper.pagePass)
   app.addHook('onSend', (request, reply, payload, done) => {
     const left = leaveEntry(platform.audit, request, reply)
     if (left === undefined) done(null, payload)
@@ -100,6 +101,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
   await mountIssuer(app, doorkeeper.identity)
+  await mountPayloadPage(app, platform, doorkeeper)
   await mountDocs(app)
   refuseOtherMethods(app)
   return app

@@ -29,6 +29,8 @@ declare module 'fastify' {
     principal: Principal | undefined
     /** Who a gateway says it is, where its secret came with that; of no weight beside a credential. */
     gateway: GatewayIdentity | undefined
+    /** Of who reads the Temporal UI, where it asks for payloads. */
+    pageToken: string | undefined
     /** How it stands with its limits; set when it has been charged. */
     standings: readonly Standing[] | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
@@ -49,9 +51,9 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
   const recognise = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
-    const { headers, gateway, raw } = request
+    const { headers, gateway, pageToken, raw } = request
     const query = request.query as Record<string, unknown>
-    const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway }
+    const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {

@@ -9,14 +9,11 @@ import { consentPage, invitationPage, loginPage, type Page, plainPage } from '..
 import { isPossible } from '../platform/identity/passwords.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
+import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
-
-const FORM_BYTES_MAX = 8_192
-
-type Form = Readonly<Record<string, string>>
 
 export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
   await app.register(async (auth) => mountProvider(auth, identity))
@@ -43,12 +40,7 @@ function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): 
 }
 
 function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
-    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
-  )
+  readForms(app)
   const path = '/auth/interaction/:uid'
   app.get(path, async (request, reply) => {
     const { signIn } = await identity()
@@ -56,7 +48,7 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   })
   app.post(path, async (request, reply) => {
     const issuer = await identity()
-    refuseOtherSites(request, issuer)
+    refuseOtherSites(request, issuer.origin)
     return answer(issuer, request, reply)
   })
   app.get('/auth/invitation', async (request, reply) =>
@@ -64,7 +56,7 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   )
   app.post('/auth/invitation', async (request, reply) => {
     const issuer = await identity()
-    refuseOtherSites(request, issuer)
+    refuseOtherSites(request, issuer.origin)
     return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
   })
 }
@@ -154,30 +146,14 @@ async function accept({ people }: Identity, token: string, form: Form): Promise<
   )
 }
 
-/**
- * Cookies are not sent from other sites (SameSite=Lax); browsers say besides whence a form comes. From a page that has
- * the referrer policy of ours, the origin is `null`.
- */
-function refuseOtherSites({ headers }: FastifyRequest, { origin }: Identity): void {
-  const site = headers['sec-fetch-site']
-  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
-  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
-    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
-}
-
 const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,
 })
 
-const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
-
 /** It stands in the query, which no log line has. */
 function tokenOf({ query }: FastifyRequest): string {
   const { token } = query as { token?: unknown }
   return typeof token === 'string' ? token : ''
 }
-
-const show = (reply: FastifyReply, { status, headers, html }: Page) =>
-  reply.code(status).headers(headers).send(html)

@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
+import { aliasVerbs } from './flows/aliases.ts'
 import { checkVerbs } from './flows/check.ts'
 import { commandVerbs } from './flows/commands.ts'
 import { faultsOf } from './flows/compiler.ts'
@@ -69,6 +70,7 @@ export function flowVerbs(program: Command): void {
     .description('make or replace the draft of that name, and publish it')
     .option(...WORKSPACE)
     .action(verb(publish))
+  aliasVerbs(flows)
   watchVerbs(flows)
   recordVerbs(flows)
   commandVerbs(flows)

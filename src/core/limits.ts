@@ -84,6 +84,8 @@ export const LIMITS = {
   tokenSeconds: 3_600,
   /** Of a person, who refreshes it. */
   personTokenSeconds: 600,
+  /** For which a browser may read payloads in the Temporal UI. */
+  pagePassSeconds: 3_600,
   authorizationCodeSeconds: 60,
   /** From the sign-in on; a refresh does not prolong it. */
   refreshSeconds: 1_209_600,

@@ -39,6 +39,8 @@ export interface HttpBinding<Output> {
   readonly json?: readonly string[]
   /** Media types besides JSON, each with the input field that takes the text. */
   readonly texts?: Readonly<Record<string, string>>
+  /** Fields that stand in the query although the body has all others. */
+  readonly query?: readonly string[]
   /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
   readonly rest?: string
   /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
@@ -209,6 +211,7 @@ export function replyOf(operation: AnyOperation, output: unknown): unknown {
 export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'] {
   if (http.path.includes(`{${field}}`) || http.path.endsWith(`{${field}*}`)) return 'path'
   if (http.headers?.[field] !== undefined) return 'header'
+  if (http.query?.includes(field)) return 'query'
   if (http.body === '*' || http.body === field) return 'body'
   return 'query'
 }

@@ -26,9 +26,23 @@ export const decodePayloads = onStructure({
   summary: 'Show payloads of Temporal in the clear; an admin, those of the own tenant alone',
   roles: TENANT_ADMINS,
   reads: true,
-  input: Input({ payloads: Payloads }),
+  input: Input({
+    payloads: Payloads,
+    preserveStorageRefs: Type.Optional(
+      Type.Boolean({
+        description:
+          'Sent by the Temporal UI. It is about payloads that Temporal itself has put elsewhere: there are none.',
+      }),
+    ),
+  }),
   output: Output,
-  http: { method: 'POST', path: '/v1/codec/decode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  http: {
+    method: 'POST',
+    path: '/v1/codec/decode',
+    query: ['preserveStorageRefs'],
+    body: '*',
+    bodyBytesMax: LIMITS.batchBytesMax,
+  },
   run: async (scope, { payloads }) => ({ payloads: await scope.payloads.decode(payloads) }),
 })
 

@@ -7,7 +7,6 @@ import {
   continueAsNew,
   isCancellation,
   proxyLocalActivities,
-  setCurrentDetails,
   sleep,
   uuid4,
   workflowInfo,
@@ -21,6 +20,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput, RunUpdate } from '../core/work.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
+import { code, Details } from './details.ts'
 import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Moments } from './moments.ts'
@@ -37,7 +37,10 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const hold = new Hold(continued?.hold)
   const reuse = new Reuse(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()
-  setCurrentDetails(`**${input.flow.name}** v${input.flow.version}, execution \`${input.execution_id}\``)
+  const details = new Details(
+    `**${input.flow.name}** v${input.flow.version}, execution ${code(input.execution_id)}`,
+  )
+  const end = { recorder, details, ir: input.ir }
   try {
     const { started_by, secrets } = input
     const info = {
@@ -48,7 +51,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ...(secrets !== undefined && { secrets }),
     }
     const moments = new Moments()
-    const world = effects(input, { recorder, hold, reuse, moments })
+    const world = effects(input, { recorder, hold, reuse, moments, details })
     const ir = input.ir as FlowIR
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
@@ -62,18 +65,22 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
-      throw await ended(recorder, input.ir, tooLarge())
+      throw await ended(end, tooLarge())
     }
     if (result.status === 'completed') {
+      details.ended('Completed.')
       await recorder.end('completed', { output: result.output })
       return result.output
     }
     if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
     const { error } = result
-    throw await ended(recorder, input.ir, error)
+    throw await ended(end, error)
   } catch (error) {
-    if (isCancellation(error)) await recorder.end('cancelled', {})
-    throw isOfTheFlow(error) ? await ended(recorder, input.ir, broken(error)) : error
+    if (isCancellation(error)) {
+      details.ended('Cancelled.')
+      await recorder.end('cancelled', {})
+    }
+    throw isOfTheFlow(error) ? await ended(end, broken(error)) : error
   }
 }
 
@@ -88,9 +95,17 @@ function broken({ message }: Error): ErrorObject {
 }
 
 /** Ends the record as faulted. @returns what the workflow fails with, so that operators see it red */
-async function ended(recorder: Recorder, ir: unknown, error: ErrorObject): Promise<Error> {
+async function ended({ recorder, details, ir }: Ended, error: ErrorObject): Promise<Error> {
+  const failure = failureOf(error, ir)
+  details.ended(`Failed: ${code(failure.open)}`)
   await recorder.end('faulted', { error: error as unknown as Json })
-  return failureOf(error, ir)
+  return failure
+}
+
+interface Ended {
+  readonly recorder: Recorder
+  readonly details: Details
+  readonly ir: unknown
 }
 
 /** Bytes of a value as it travels: JSON in UTF-8. */
@@ -109,9 +124,10 @@ interface Parts {
   readonly recorder: Recorder
   readonly hold: Hold
   readonly reuse: Reuse
+  readonly details: Details
 }
 
-function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts): Effects {
+function effects(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Parts): Effects {
   const underWay = new UnderWay()
   return {
     nowMs,
@@ -122,27 +138,31 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
     sleep: async (durationMs, step, { limits } = { limits: false }) => {
       if (!limits && reuse.hasSlept(step)) return
       if (hold.isOn) await stillness(hold, recorder)
-      describe(step)
       refuseEndless(step)
       const { summary } = step
       if (!limits) recorder.waits(step)
       const heldMs = hold.heldMs()
-      const shown = recorder.flush('waiting')
-      const timer = sleep(durationMs, { summary })
-      moments.answeredBy(timer)
-      await Promise.all([shown, timer])
-      if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+      const left = limits ? undefined : details.at(step)
+      try {
+        const shown = recorder.flush('waiting')
+        const timer = sleep(durationMs, { summary })
+        moments.answeredBy(timer)
+        await Promise.all([shown, timer])
+        if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+      } finally {
+        left?.()
+      }
       reuse.answered()
     },
     call: async (request) => {
       const before = reuse.take(request.step)
       if (before !== undefined) return before
       if (hold.isOn) await stillness(hold, recorder)
-      describe(request.step)
       refuseEndless(request.step)
       const giveBack = underWay.take(sizeOf(request.arguments))
       if (giveBack === undefined)
         throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
+      const left = details.at(request.step)
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
         if (asked.local === true) return await localCall(asked, hold, moments)
@@ -152,28 +172,30 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
         const [, output] = await Promise.all([shown, answer])
         return output
       } finally {
+        left()
         giveBack()
         reuse.answered()
         if (hold.isPaused) await stillness(hold, recorder)
       }
     },
-    wait: async (what, details, step) => {
+    wait: async (what, asked, step) => {
       const before = reuse.take(step)
       if (before !== undefined) return before
       if (hold.isOn) await stillness(hold, recorder)
-      describe(step)
       recorder.waits(step)
+      const left = details.at(step)
       await recorder.flush('waiting')
       if (what === 'workflow') {
-        const output = runSubflow({ details, step, hold, parent: input })
+        const output = runSubflow({ details: asked, step, hold, parent: input })
         moments.answeredBy(output)
-        void output.then(
-          () => reuse.answered(),
-          () => reuse.answered(),
-        )
+        const answered = () => reuse.answered()
+        void output.then(answered, answered)
+        void output.then(left, left)
         return output
       }
-      return CancellationScope.current().cancelRequested
+      const { cancelRequested } = CancellationScope.current()
+      void cancelRequested.catch(left)
+      return cancelRequested
     },
     isFull: () => workflowInfo().continueAsNewSuggested,
     settled: async () => {
@@ -209,10 +231,6 @@ async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
 /** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
 function nowMs(): number {
   return Number(new Date())
-}
-
-function describe(step: StepRef): void {
-  setCurrentDetails(`Now at \`${step.pointer}\`: ${step.summary}`)
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

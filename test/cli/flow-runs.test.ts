@@ -23,6 +23,7 @@ beforeAll(async () => {
   const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
   const document = 'id: 01890000-0000-7000-8000-000000000001'
   const flows = {
+    narrow: `concurrency: { limit: 1 }\ndo: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     greet: 'do: [{ hello: { set: { message: Hello } } }, { rest: { wait: PT0.1S } }]',
     ask: `do: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     bad: `do:\n  - first: { set: { x: 1 } }\n  - find:\n      call: collection.get\n      with: { name: a, ${document} }`,
@@ -132,6 +133,61 @@ test('approve and cancel; watch ends as the run does', async () => {
   })
   const late = await tenon('flow', 'approve', yes)
   expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('state_conflict')])
+}, 180_000)
+
+test('a run that waits for a place says where, and goes on when it has one', async () => {
+  const [first, second, third] = [
+    await detached('narrow'),
+    await detached('narrow'),
+    await detached('narrow'),
+  ]
+  await until(first, 'waiting')
+  const shown = await tenon('flow', 'show', third)
+  expect(plain(shown.stdout)).toBe(
+    '○ narrow v1  run_X  pending  T\n  number 2 in the queue, 1 of 1 running\n',
+  )
+  const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', third], { cwd: folder, env })
+  let seen = ''
+  watching.stderr.on('data', (chunk) => {
+    seen += chunk
+  })
+  const closed = new Promise<number | null>((done) => watching.once('close', done))
+  await eventually(async () => (seen.includes('○ number 2 in the queue') ? true : undefined))
+  await tenon('flow', 'cancel', second)
+  await eventually(async () => (seen.includes('○ number 1 in the queue') ? true : undefined))
+  await tenon('flow', 'approve', first)
+  await eventually(async () => (/waiting +sure/.test(seen) ? true : undefined))
+  await tenon('flow', 'approve', third)
+  expect(await closed).toBe(0)
+  expect(seen.match(/in the queue/g)).toHaveLength(2)
+}, 180_000)
+
+test('who goes away from a run is told that it goes on', async () => {
+  const id = await detached('ask')
+  const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', id], { cwd: folder, env })
+  let seen = ''
+  watching.stderr.on('data', (chunk) => {
+    seen += chunk
+  })
+  const closed = new Promise<number | null>((done) => watching.once('close', done))
+  await eventually(async () => (seen.includes('sure') ? true : undefined))
+  watching.kill('SIGINT')
+  expect(await closed).toBe(130)
+  expect(seen).toContain(`${id} goes on; \`tenon flow cancel ${id}\` ends it.`)
+  expect(await until(id, 'waiting')).toMatchObject({ id })
+}, 180_000)
+
+test('aliases are set, listed, run and removed', async () => {
+  const set = await tenon('flow', 'alias', 'set', 'greet', 'production', '1')
+  expect([set.code, set.stdout]).toEqual([0, 'production  v1\n'])
+  expect((await tenon('flow', 'alias', 'list', 'greet')).stdout).toBe('production  v1\n')
+  const ran = await tenon('flow', 'run', 'greet', '--alias', 'production', '--wait')
+  expect([ran.code, JSON.parse(ran.stdout)]).toEqual([0, { message: 'Hello' }])
+  const wrong = await tenon('flow', 'alias', 'set', 'greet', 'canary', '1:90', 'two')
+  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('two is no version')])
+  expect((await tenon('flow', 'alias', 'remove', 'greet', 'production')).code).toBe(0)
+  const gone = await tenon('flow', 'run', 'greet', '--alias', 'production')
+  expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('not_found')])
 }, 180_000)
 
 test('retry goes on with a step that is held, in the same run', async () => {

@@ -10,8 +10,10 @@ import { DeterminismViolationError } from '@temporalio/workflow'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
+import type { WirePayload } from '../../src/platform/payloads/desk.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { binary } from '../../stack/binaries.mjs'
+import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
 
@@ -121,6 +123,22 @@ test('runs of the running platform replay too (with TENON_RECORD they are kept)'
   }
 })
 
+test('a run that fails replays too', async () => {
+  const runs = new Runs(await aRoom())
+  const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
+  const run = await runs.ended(
+    await runs.start(await runs.publish(`  - burst: { raise: { error: ${error} } }`)),
+  )
+  expect(run.status).toBe('faulted')
+  const { workflow_id: workflowId } = run
+  const history = await eventually(async () => {
+    const found = await download(workflowId)
+    return JSON.stringify(found).includes('EVENT_TYPE_WORKFLOW_EXECUTION_FAILED') ? found : undefined
+  })
+  await replay(history, workflowId)
+  if (process.env['TENON_RECORD']) await keep(workflowId, history, 'flow-faulted')
+})
+
 test('what schedules start replays too', async () => {
   const room = await aRoom()
   await publishScheduled(room, 'tick', '{ every: PT1S }')
@@ -162,9 +180,33 @@ function kindOf(workflowId: string): string {
 
 async function keep(workflowId: string, history: unknown, kind: string): Promise<void> {
   // Who ran it, on which machine, is nobody's business and no part of a replay.
-  const text = JSON.stringify({ workflow_id: workflowId, history }, null, 1).replaceAll(
-    /\d+@[\w.-]+/g,
-    '1@worker',
-  )
+  const kept = { workflow_id: workflowId, history: await decoded(history) }
+  const text = JSON.stringify(kept, null, 1).replaceAll(/\d+@[\w.-]+/g, '1@worker')
   await writeFile(new URL(`${process.env['TENON_RECORD']}-${kind}.json`, FOLDER), `${text}\n`)
 }
+
+/** In the clear: the key is gone with the tenant. */
+async function decoded(value: unknown): Promise<unknown> {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return Promise.all(value.map(decoded))
+  if ('metadata' in value && 'data' in value) return plain(value as WirePayload)
+  const entries = Object.entries(value).map(async ([name, member]) => [name, await decoded(member)])
+  return Object.fromEntries(await Promise.all(entries))
+}
+
+async function plain(payload: WirePayload): Promise<WirePayload> {
+  const metadata = Object.entries(payload.metadata ?? {}).map(([name, text]) => [name, bytesOf(text)])
+  const [read] = await platform.codec.decode([
+    { metadata: Object.fromEntries(metadata), data: bytesOf(payload.data ?? '') },
+  ])
+  if (read === undefined) return payload
+  const texts = Object.entries(read.metadata ?? {}).map(([name, bytes]) => [name, base64(bytes)])
+  // Where the code stands on this machine is in stacks.
+  const data = Buffer.from(read.data ?? [])
+    .toString('utf8')
+    .replaceAll(`${process.cwd()}/`, '')
+  return { metadata: Object.fromEntries(texts), data: base64(Buffer.from(data)) }
+}
+
+const bytesOf = (text: string) => Buffer.from(text, 'base64')
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')

@@ -69,8 +69,12 @@ test('the system acts for few reasons', async () => {
   ])
 })
 
-test('of what comes over HTTP, the wire of MCP and webhooks alone are no operations', async () => {
-  expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual(['api/webhooks.ts', 'mcp/endpoint.ts'])
+test('of what comes over HTTP, webhooks, the wire of MCP and the page that admits the Temporal UI alone are no operations', async () => {
+  expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual([
+    'api/payload-page.ts',
+    'api/webhooks.ts',
+    'mcp/endpoint.ts',
+  ])
 })
 
 test('settings of the database are set in one file', async () => {

@@ -9,6 +9,8 @@ export interface Head {
   readonly id: string
   readonly status: string
   readonly startedMs: number
+  /** Why nothing happens. */
+  readonly note?: string | undefined
 }
 
 type Style = Parameters<typeof paint>[0]
@@ -33,18 +35,19 @@ export function markOf(status: string, output: Output): string {
 
 /**
  * @param options.nowMs what open tasks have lasted until; `columns`: of the widest line
- * @returns lines, the first about the execution as a whole
+ * @returns lines, the first about the execution as a whole, then why nothing happens where it waits for a place
  */
 export function drawRun(
   head: Head,
   tree: RunTree,
   options: { nowMs: number; columns: number; output: Output },
 ): string[] {
-  const { flow, version, id, status, startedMs } = head
+  const { flow, version, id, status, startedMs, note } = head
   const { output, nowMs, columns } = options
   const title = `${flow} v${version}  ${id}  ${status}  ${timeText(nowMs - startedMs)}`
   const first = `${markOf(status, output)} ${clip(title, columns - 2)}`
-  return [first, ...drawTasks(tree.roots, '', options)]
+  const why = note === undefined ? [] : [`  ${clip(note, columns - 2)}`]
+  return [first, ...why, ...drawTasks(tree.roots, '', options)]
 }
 
 function drawTasks(

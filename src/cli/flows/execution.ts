@@ -19,6 +19,13 @@ export interface Step {
   readonly ended_at: string | null
 }
 
+interface Queue {
+  /** 1 is the next. */
+  readonly position: number
+  readonly limit: number
+  readonly running: number
+}
+
 export interface Execution {
   readonly id: string
   readonly flow_id: string
@@ -31,16 +38,23 @@ export interface Execution {
   readonly started_at: string
   readonly ended_at: string | null
   readonly steps?: readonly Step[]
+  /** While it waits for a place. */
+  readonly queue?: Queue
   readonly temporal_url?: string
 }
 
-export const headOf = ({ id, version, status, started_at }: Execution, flow: string): Head => ({
+export const headOf = ({ id, version, status, started_at, queue }: Execution, flow: string): Head => ({
   flow,
   version,
   id,
   status,
   startedMs: Date.parse(started_at),
+  ...(queue !== undefined && { note: queueText(queue) }),
 })
+
+/** Where it stands that waits for a place. */
+export const queueText = ({ position, limit, running }: Queue): string =>
+  `number ${position} in the queue, ${running} of ${limit} running`
 
 /** Its id, where it is not there any more. */
 export async function flowNameOf(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {

@@ -15,6 +15,8 @@ export interface Terminal extends Output {
 export interface View {
   step(news: StepNews): void
   status(status: string): void
+  /** Why nothing happens; undefined where it does. */
+  note(text: string | undefined): void
   /** Events before these are not there any more. */
   gap(): void
   /** Nothing is shown after this. */
@@ -50,6 +52,10 @@ class LiveView implements View {
     this.#head = { ...this.#head, status }
   }
 
+  note(note: string | undefined): void {
+    this.#head = { ...this.#head, note }
+  }
+
   gap(): void {
     this.#isCut = true
   }
@@ -76,6 +82,7 @@ class LiveView implements View {
 class LineView implements View {
   readonly #head: Head
   readonly #output: Output
+  #noted: string | undefined
 
   constructor(head: Head, output: Output) {
     this.#head = head
@@ -92,6 +99,12 @@ class LineView implements View {
   }
 
   status(): void {}
+
+  note(text: string | undefined): void {
+    if (text !== undefined && text !== this.#noted)
+      this.#output.write(`${markOf('pending', this.#output)} ${text}\n`)
+    this.#noted = text
+  }
 
   gap(): void {
     this.#output.write('(What happened before is not kept any more.)\n')

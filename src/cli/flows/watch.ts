@@ -4,12 +4,14 @@ import type { Command } from 'commander'
 import { type ApiClient, ApiError } from '../client.ts'
 import { framesOf } from '../frames.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from '../verb.ts'
-import { type Execution, flowNameOf, headOf, printFault } from './execution.ts'
+import { type Execution, flowNameOf, headOf, printFault, queueText } from './execution.ts'
 import { place } from './place.ts'
 import type { StepNews } from './run-tree.ts'
 import { type View, viewOf } from './view.ts'
 
 const RETRY_MS = 500
+/** Until a queue is asked for again. */
+const QUEUE_MS = 2_000
 /** For longer than that nobody waits for a platform that is away. */
 const PATIENCE_MS = 30_000
 const WAIT_S = 30
@@ -24,12 +26,30 @@ export async function follow(workspace: string | undefined, id: string): Promise
   const { client, base } = await place(workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
   const view = viewOf(headOf(execution, await flowNameOf(client, base, execution)), process.stderr)
+  const leave = () => {
+    process.stderr.write(`\n${id} goes on; \`tenon flow cancel ${id}\` ends it.\n`)
+    process.exit(130)
+  }
+  process.once('SIGINT', leave)
   try {
+    if (execution.queue !== undefined) await showQueue(workspace, id, view)
     await showAll(workspace, id, view)
   } finally {
+    process.off('SIGINT', leave)
     view.end()
   }
   return finish(client, base, await client.get<Execution>(`${base}/executions/${id}`))
+}
+
+/** Until it has a place, or is cancelled: no event tells of those before it. */
+async function showQueue(workspace: string | undefined, id: string, view: View): Promise<void> {
+  for (;;) {
+    const { client, base } = await place(workspace)
+    const { queue } = await client.get<Execution>(`${base}/executions/${id}`)
+    view.note(queue && queueText(queue))
+    if (queue === undefined) return
+    await new Promise((done) => setTimeout(done, QUEUE_MS))
+  }
 }
 
 /** Comes back where the connection breaks, or a token runs out, and goes on where it was. */
@@ -74,6 +94,7 @@ interface RunOptions {
   readonly workspace?: string
   readonly input: string
   readonly version?: string
+  readonly alias?: string
   readonly key?: string
   readonly wait?: boolean
   readonly detach?: boolean
@@ -85,6 +106,7 @@ async function run(flow: string, options: RunOptions): Promise<number> {
   const body = {
     input: jsonOf(options.input, 'The input'),
     ...(options.version !== undefined && { version: jsonOf(options.version, 'The version') }),
+    ...(options.alias !== undefined && { alias: options.alias }),
     ...(options.key !== undefined && { correlation_key: options.key }),
   }
   const path = `${base}/definitions/${encodeURIComponent(flow)}/executions`
@@ -100,7 +122,7 @@ async function run(flow: string, options: RunOptions): Promise<number> {
   return finish(client, base, await client.get<Execution>(`${base}/executions/${id}`))
 }
 
-const SILENT: View = { step() {}, status() {}, gap() {}, end() {} }
+const SILENT: View = { step() {}, status() {}, note() {}, gap() {}, end() {} }
 
 export function watchVerbs(flows: Command): void {
   flows
@@ -109,6 +131,7 @@ export function watchVerbs(flows: Command): void {
     .option(...WORKSPACE)
     .option('--input <json>', 'input of the run', '{}')
     .option('--version <n>', 'a published version; the newest where absent')
+    .option('--alias <name>', 'the version that an alias means')
     .option('--key <key>', 'what you know the run by, such as an order')
     .option('--watch', 'show what happens (so it is where nothing else is said)')
     .option('--wait', 'wait for the end and show nothing before')

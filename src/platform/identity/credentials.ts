@@ -18,17 +18,19 @@ export interface Presentation {
   readonly query: Readonly<Record<string, unknown>>
   /** Set where the gateway's secret came with it. */
   readonly gateway?: GatewayIdentity | undefined
+  /** What the Temporal UI has of its reader, where it asks for payloads. */
+  readonly pageToken?: string | undefined
 }
 
 /**
  * Every credential that was presented, the one that counts first: the key, in whichever presentation it comes, then a
- * Bearer token; who the gateway says it is only where neither is there. Nothing is verified yet. An empty header is a
+ * Bearer token; the token of a page, and who the gateway says it is, only where neither is there. Nothing is verified yet. An empty header is a
  * credential that is not good, rather than none.
  * @returns none where none was presented
  * @throws Problem `service_key_in_query`, `credentials_conflict`, `token_invalid`
  */
 export function credentialsOf(
-  { headers, rawHeaders, query, gateway }: Presentation,
+  { headers, rawHeaders, query, gateway, pageToken }: Presentation,
   options: { readonly keyInQuery?: boolean } = {},
 ): Credential[] {
   const inQuery = keyInUrl(query['apikey'], options.keyInQuery)
@@ -49,6 +51,7 @@ export function credentialsOf(
   const found: Credential[] = []
   if (first !== undefined) found.push({ kind: 'api_key', text: String(first) })
   if (token !== undefined) found.push({ kind: 'token', text: token })
+  if (found.length === 0 && pageToken !== undefined) found.push({ kind: 'token', text: pageToken })
   if (found.length === 0 && gateway !== undefined) found.push({ kind: 'gateway', identity: gateway })
   return found
 }

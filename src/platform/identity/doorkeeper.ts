@@ -10,6 +10,7 @@ import { Guests } from './guests.ts'
 import { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
+import { PagePass } from './page-pass.ts'
 import { People } from './people.ts'
 import { type TokenIssuer, Tokens } from './tokens.ts'
 
@@ -19,6 +20,7 @@ export interface Doorkeeper {
   readonly auth: Authenticator
   readonly hosted: HostedServers
   readonly guests: Guests
+  readonly pagePass: PagePass
 }
 
 /** @param now milliseconds that never go back; tests have a clock of their own */
@@ -45,7 +47,13 @@ export function openDoorkeeper(config: Config, parts: Parts, now = () => perform
     ]),
   )
   const auth = new Authenticator(database, tokens, parts.keys, parts.tenantStates)
-  return { identity, auth, hosted, guests: new Guests(hosted, identity, holders) }
+  return {
+    identity,
+    auth,
+    hosted,
+    guests: new Guests(hosted, identity, holders),
+    pagePass: new PagePass(secrets, publicUrl(config)),
+  }
 }
 
 function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): TokenIssuer {

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
+import { PROBLEMS, type Problem } from '../../core/problem.ts'
 import type { Question } from './sign-in.ts'
 
 export interface Page {
@@ -115,6 +116,27 @@ export function invitationPage(email: string, wrong = ''): Page {
   ]
   const body = `<p>For the account of ${escaped(email)}.</p>${fault(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
+}
+
+/** Asks for the token with which the Temporal UI in this browser is to read payloads. @param refused why that one was not taken */
+export function payloadsPage(refused?: Problem): Page {
+  const token = field('Token', 'name="token" type="password" maxlength="4096" autocomplete="off" required')
+  const text = `<p>The Temporal UI in this browser will show what runs carry to whoever uses it. Give a token of an operator, or of an admin of a
+tenant (<code>tenon token</code>): it is kept in a cookie that no page can read, for this alone, for an hour at most.</p>`
+  const wrong =
+    refused === undefined ? '' : [PROBLEMS[refused.code].title, refused.detail].filter(Boolean).join('. ')
+  const body = `${text}${fault(wrong)}${form(`${token}<button>Show payloads</button>`)}`
+  return page('Payloads in the Temporal UI', body, refused?.status ?? 200)
+}
+
+/** Says what there is to do in the UI, once in each browser. @param endpoint of the codec server */
+export function payloadsReadablePage(what: { until: Date; uiUrl: string; endpoint: string }): Page {
+  const { until, uiUrl, endpoint } = what
+  const body = `<p>Until ${until.toISOString().slice(11, 16)} UTC, this browser may read them.</p>
+<p>If it is the first time, open the <a href="${escaped(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
+browser setting</b>, and set</p>
+<ul><li><b>Codec Server browser endpoint</b> to <code>${escaped(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
+  return page('Payloads can be read', body)
 }
 
 /** A page that says something and asks nothing. */

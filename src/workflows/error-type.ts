@@ -1,0 +1,36 @@
+/** Says by which kind of error a run has failed, for operators who look for such runs: never what it says. */
+
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  ChildWorkflowFailure,
+  defineSearchAttributeKey,
+  TimeoutFailure,
+} from '@temporalio/common'
+import {
+  isCancellation,
+  patched,
+  upsertSearchAttributes,
+  type WorkflowInterceptorsFactory,
+} from '@temporalio/workflow'
+
+const ERROR_TYPE = defineSearchAttributeKey('ErrorType', 'KEYWORD')
+
+export const interceptors: WorkflowInterceptorsFactory = () => ({
+  inbound: [{ execute: (input, next) => next(input).catch(noted) }],
+})
+
+function noted(error: unknown): never {
+  const type = isCancellation(error) ? undefined : typeOf(error)
+  // Runs that failed before there was this did not say it.
+  if (type !== undefined && patched('error-type')) upsertSearchAttributes([{ key: ERROR_TYPE, value: type }])
+  throw error
+}
+
+/** `communication`, `function_failed`; undefined of what does not end the run, but moves it, or fails its task. */
+function typeOf(error: unknown): string | undefined {
+  if (error instanceof ActivityFailure || error instanceof ChildWorkflowFailure) return typeOf(error.cause)
+  if (error instanceof TimeoutFailure) return 'timeout'
+  if (!(error instanceof ApplicationFailure) || !error.type) return undefined
+  return error.type.slice(error.type.lastIndexOf('/') + 1)
+}
