@@ -133,9 +133,9 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     handler: door.handle,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
-      onSend: async (request, reply, body) => {
-        if (request.claim !== undefined) await keep(request, reply, body)
-        return body
+      onSend: (request, reply, body, done) => {
+        if (request.claim === undefined) return done(null, body)
+        keep(request, reply, body).then(() => done(null, body), done)
       },
     }),
   })
