@@ -5,13 +5,27 @@ import { type BundleOptions, bundleWorkflowCode, DefaultLogger } from '@temporal
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
+const WORKFLOWS = at('../workflows/index.ts')
+const INTERCEPTORS = [at('../workflows/door.ts'), at('../workflows/hops.ts')]
+
+/** For the Node that runs it: left alone, the SDK rewrites private members, spreads and `??` for one of 2017. */
+const asWritten: NonNullable<BundleOptions['webpackConfigHook']> = (config) => {
+  for (const rule of config.module?.rules ?? []) {
+    const use = typeof rule === 'object' && rule !== null ? rule.use : undefined
+    if (typeof use === 'object' && use !== null && 'options' in use && typeof use.options === 'object')
+      Object.assign(use.options, { jsc: { ...use.options['jsc'], target: 'es2022' } })
+  }
+  return config
+}
+
 const OPTIONS: BundleOptions = {
-  workflowsPath: at('../workflows/index.ts'),
-  workflowInterceptorModules: [at('../workflows/door.ts'), at('../workflows/hops.ts')],
-  // Without state of its own but what it has compiled: evaluated once, and frozen, instead of for each run.
-  preloadModules: [at('../../flows-dsl/run.ts')],
+  workflowsPath: WORKFLOWS,
+  workflowInterceptorModules: INTERCEPTORS,
+  // Without state of their own but what was compiled: evaluated once, and frozen, instead of for each run.
+  preloadModules: [...INTERCEPTORS, WORKFLOWS],
   payloadConverterPath: at('../workflows/payload-converter.ts'),
   failureConverterPath: at('../workflows/failure-converter.ts'),
+  webpackConfigHook: asWritten,
 }
 
 /**

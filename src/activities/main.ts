@@ -14,6 +14,7 @@ import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
+import { forgetPromiseStacks } from './promise-stacks.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -36,6 +37,7 @@ async function main(): Promise<void> {
     stickyQueueScheduleToStartTimeout: '3s',
     ...(config.TENON_CACHED_RUNS !== undefined && { maxCachedWorkflows: config.TENON_CACHED_RUNS }),
   }
+  forgetPromiseStacks()
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
   const workers = await Promise.all([

@@ -145,9 +145,17 @@ export interface RegistrationInput {
   readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
 }
 
+/**
+ * Which commands a run gives for what it does, besides its definition: a worker replays an older run as it was. Since 2,
+ * writes to its record that wait for another are one.
+ */
+export const RUN_PROTOCOL = 2
+
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {
   readonly execution_id: string
+  /** {@link RUN_PROTOCOL} of when it began; nothing in runs from before there was one. */
+  readonly protocol?: number
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   /** The compiled flow. */
   readonly ir: unknown

@@ -28,6 +28,7 @@ import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
 import { Lookout } from './runs/lookout.ts'
+import { News } from './runs/news.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
@@ -79,7 +80,8 @@ export function openPlatform(
   )
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
-  const lookout = new Lookout(database, (error) => log.warn({ err: error }, 'executions that are watched'))
+  const onUnseen = (error: unknown) => log.warn({ err: error }, 'executions that are watched')
+  const lookout = new Lookout(database, new News(config.REDIS_URL, onUnseen), onUnseen)
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, objects)
   const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patience)

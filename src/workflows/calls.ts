@@ -57,7 +57,9 @@ export function localCall(request: Call, hold: Hold, moments: Moments): Promise<
   const local = !moments.areMany
   const at_ms = moments.next()
   const begun = { activity_id: `local-${at_ms}`, at_ms }
-  return call({ ...request, local }, hold, begun)
+  const answer = call({ ...request, local }, hold, begun)
+  if (!local) moments.answeredBy(answer)
+  return answer
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */

@@ -32,7 +32,8 @@ import { UnderWay } from './under-way.ts'
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
-  const recorder = new Recorder(input.execution_id, recordRun, continued?.record)
+  const merges = (input.protocol ?? 1) >= 2
+  const recorder = new Recorder(input.execution_id, recordRun, { merges, before: continued?.record })
   const hold = new Hold(continued?.hold)
   const reuse = new Reuse(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()
@@ -113,7 +114,7 @@ interface Parts {
 function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts): Effects {
   const underWay = new UnderWay()
   return {
-    nowMs: () => moments.now(),
+    nowMs,
     record: (event) => {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
@@ -126,7 +127,10 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
       const { summary } = step
       if (!limits) recorder.waits(step)
       const heldMs = hold.heldMs()
-      await Promise.all([recorder.flush('waiting'), sleep(durationMs, { summary })])
+      const shown = recorder.flush('waiting')
+      const timer = sleep(durationMs, { summary })
+      moments.answeredBy(timer)
+      await Promise.all([shown, timer])
       if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
       reuse.answered()
     },
@@ -142,8 +146,10 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
       try {
         const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
         if (asked.local === true) return await localCall(asked, hold, moments)
-        if (!isSlow(asked)) return await callOf(asked, hold)
-        const [, output] = await Promise.all([recorder.flush('running'), callOf(asked, hold)])
+        const shown = isSlow(asked) ? recorder.flush('running') : undefined
+        const answer = callOf(asked, hold)
+        moments.answeredBy(answer)
+        const [, output] = await Promise.all([shown, answer])
         return output
       } finally {
         giveBack()

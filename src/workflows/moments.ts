@@ -5,15 +5,15 @@ import { LIMITS } from '../core/limits.ts'
 
 /**
  * For ids of what is made beside the run. A task that was lost is done again later, by another clock, and its local calls
- * end at other times: only what tasks before it have seen is known for ever. Each moment is later than the one before.
+ * end at other times, between other tasks where it lasts: only when it was that something of the run's history was heard
+ * before, in another task, is known for ever. Each moment is later than the one before.
  */
 export class Moments {
-  /** Events before the task that is done; another number is another task. */
-  #length = -1
-  #inTask = 0
-  #knownMs = 0
-  /** Not `runStartTime`, which is that of the first task. */
-  #seenMs = workflowInfo().startTime.getTime()
+  /** Local calls since something was heard. */
+  #made = 0
+  /** When something was heard before what was heard last, or the run began: that is in a task that has ended. */
+  #knownMs = workflowInfo().startTime.getTime()
+  #heardMs = this.#knownMs
   #lastMs: number
 
   /** @param lastMs the last one, where the run has been elsewhere */
@@ -25,28 +25,29 @@ export class Moments {
     return this.#lastMs
   }
 
-  /** Whether the task has made so many local calls that it should end: what it does is lost with it. */
+  /** Whether there were so many local calls that a task should end: what it does is lost with it. */
   get areMany(): boolean {
-    return workflowInfo().historyLength === this.#length && this.#inTask >= LIMITS.localCallsMax
+    return this.#made >= LIMITS.localCallsMax
   }
 
-  /** The time, in the sandbox that of the workflow task: the same at each replay, and seen. */
-  now(): number {
-    const { historyLength } = workflowInfo()
-    if (historyLength !== this.#length) {
-      this.#length = historyLength
-      this.#inTask = 0
-      this.#knownMs = this.#seenMs
-    }
-    this.#seenMs = Number(new Date())
-    return this.#seenMs
+  /** What is no local call answers: a timer, an activity, the world. All that a task brings comes at one time. */
+  answeredBy(work: Promise<unknown>): void {
+    const heard = () => this.#hear(Number(new Date()))
+    // Beside whoever waits for it, so that it is heard in the activation that brings it.
+    void work.then(heard, heard)
   }
 
-  /** Milliseconds since 1970: of what the task before this one has seen last, or of the start of the run. */
+  /** Milliseconds since 1970: of what was heard in a task before, or of the start of the run. */
   next(): number {
-    this.now()
-    this.#inTask += 1
+    this.#made += 1
     this.#lastMs = Math.max(this.#knownMs, this.#lastMs + 1)
     return this.#lastMs
+  }
+
+  #hear(nowMs: number): void {
+    this.#made = 0
+    if (nowMs === this.#heardMs) return
+    this.#knownMs = this.#heardMs
+    this.#heardMs = nowMs
   }
 }

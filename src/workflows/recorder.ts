@@ -29,11 +29,23 @@ export class Recorder {
   #status: RunUpdate['status'] = 'running'
   #isEnded = false
   #last: Promise<void> = Promise.resolve()
+  /** What the next write says besides, and the write itself while it waits for another. */
+  #more: Partial<RunUpdate> = {}
+  #next: Promise<void> | undefined
+  readonly #merges: boolean
 
-  /** @param before where the run has been elsewhere */
-  constructor(executionId: string, write: (update: RunUpdate) => Promise<void>, before?: RecordState) {
+  /**
+   * @param merges whether what would be written while another write lasts is one write
+   * @param before where the run has been elsewhere
+   */
+  constructor(
+    executionId: string,
+    write: (update: RunUpdate) => Promise<void>,
+    { merges, before }: { merges: boolean; before: RecordState | undefined },
+  ) {
     this.#executionId = executionId
     this.#write = write
+    this.#merges = merges
     this.#seq = before?.seq ?? 0
     this.#told = before?.told ?? 0
     this.#status = before?.status ?? 'running'
@@ -129,19 +141,33 @@ export class Recorder {
   }
 
   /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
-  flush(status = this.#status, end: Partial<RunUpdate> = {}): Promise<void> {
-    this.#turn(status, end)
+  flush(status = this.#status, more: Partial<RunUpdate> = {}): Promise<void> {
+    this.#turn(status, more)
+    this.#more = { ...this.#more, ...more }
+    if (this.#merges && this.#next !== undefined) return this.#next
+    const update = this.#merges ? undefined : this.#taken()
+    const write = this.#last.then(() => {
+      this.#next = undefined
+      return this.#write(update ?? this.#taken())
+    })
+    this.#next = write
+    this.#last = write
+    return write
+  }
+
+  /** All that is to be written. */
+  #taken(): RunUpdate {
     const update: RunUpdate = {
       execution_id: this.#executionId,
-      status,
+      status: this.#status,
       steps: [...this.#changed.values()],
       ...(this.#events.length > 0 && { events: this.#events }),
-      ...end,
+      ...this.#more,
     }
     this.#changed = new Map()
     this.#events = []
-    this.#last = this.#last.then(() => this.#write(update))
-    return this.#last
+    this.#more = {}
+    return update
   }
 
   /** Whether its end is written, or about to be. */

@@ -5,14 +5,21 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { exported, importInto, openImport } from '../support/ndjson.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
-import { call as callAt, eventually, type Reply, type Room, unique } from '../support/tenants.ts'
+import {
+  aStoringRoom,
+  call as callAt,
+  eventually,
+  type Reply,
+  type Room,
+  unique,
+} from '../support/tenants.ts'
 
 let own: OwnPlatform
 let started: Started
 let room: Room
 
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await ownPlatform({ lasting: true }, aStoringRoom)
   started = own.started
   room = own.room
 }, 120_000)

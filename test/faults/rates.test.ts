@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { Runs } from '../support/runs.ts'
 import type { Started } from '../support/start.ts'
 import { type Caller, call, eventually, type Reply, type Room } from '../support/tenants.ts'
 
@@ -104,6 +105,33 @@ test('while it hangs, each process has limits of its own', async () => {
     const refused = replies.find(({ status }) => status === 429)
     expect(refused?.body['violated-policies']).toEqual(['address'])
     expect(refused?.headers.get('ratelimit')).toBe('"address";r=0;t=1')
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await expectBack()
+}, 60_000)
+
+test('who waits for a run is answered although nobody can tell of its end', async () => {
+  const runs = new Runs(room, started.running)
+  const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
+  const path = `${room.flows}/definitions/${name}/executions`
+  const headers = { prefer: 'wait=20' }
+  const waiting = timed(() =>
+    call('POST', path, { as: room.operator, at: started.running, headers, body: {} }),
+  )
+  await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions?flow=${name}`, {
+      as: room.operator,
+      at: started.running,
+    })
+    return body.data[0]?.status === 'waiting' ? true : undefined
+  })
+  const pid = pidOf('valkey')
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const { reply, ms } = await waiting
+    expect([reply.status, reply.body.status]).toEqual([201, 'completed'])
+    expect(ms).toBeLessThan(15_000)
   } finally {
     process.kill(pid, 'SIGCONT')
   }

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Started, startPlatform } from './start.ts'
+import { type Running, type Started, startPlatform } from './start.ts'
 import { aRoom, type Room } from './tenants.ts'
 
 export interface OwnPlatform {
@@ -15,9 +15,13 @@ export interface OwnPlatform {
   end(): Promise<void>
 }
 
-/** @param options as of {@link startPlatform}; servers keep their data when they crash, if nothing else is said */
+/**
+ * @param options as of {@link startPlatform}; servers keep their data when they crash, if nothing else is said
+ * @param make its room: one that stores objects takes longer
+ */
 export async function ownPlatform(
   options: Parameters<typeof startPlatform>[1] = { lasting: true },
+  make: (at: Running) => Promise<Room> = aRoom,
 ): Promise<OwnPlatform> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-own-'))
   const leave = () => rm(dir, { recursive: true, force: true })
@@ -27,7 +31,7 @@ export async function ownPlatform(
       await started.stop()
       await leave()
     }
-    const room = await aRoom(started.running).catch(async (error: unknown) => {
+    const room = await make(started.running).catch(async (error: unknown) => {
       await end()
       throw error
     })

@@ -3,8 +3,6 @@
 export const EXECUTION_LIMITS = {
   /** Versions that one alias of a flow means, and the weight of each. */
   aliases: { versionsMax: 10, weightMax: 1_000_000 },
-  /** How often a request that waits for the end of an execution asks whether it has its place. */
-  placePollMs: 100,
   /**
    * How often whoever mends looks, and how much at a time; when an execution that lasts is asked for again, and one that
    * should have begun, or keeps others waiting; how long a schedule is given to begin its own.

@@ -6,7 +6,7 @@ export const WATCH_LIMITS = {
   executionEventsMax: 12_000,
   executionEventsReadAtOnce: 500,
   executionErrorShownCharsMax: 1_000,
-  /** How often the executions that somebody watches are asked for news, all of them at once. */
-  lookoutPollMs: 150,
+  /** How often the executions that somebody watches are looked at although nothing was heard of them, all at once. */
+  lookoutPollMs: 300,
   lookoutRetryMs: 1_000,
 } as const

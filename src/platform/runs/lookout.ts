@@ -1,4 +1,4 @@
-/** Knows of executions that somebody watches whether there is news: one question for all of them, while there are any. */
+/** Knows of executions that somebody watches whether there is news: one question for all of them, when it is told or by and by. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,6 +6,7 @@ import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Batches } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import type { News } from './news.ts'
 
 /** How an execution stands, for those who watch it. */
 export interface Sight {
@@ -79,18 +80,29 @@ export class Watched {
 export class Lookout {
   readonly #system: SystemScope
   readonly #onError: (error: unknown) => void
+  readonly #news: News
   readonly #watched = new Map<string, Watched>()
   readonly #closed = new AbortController()
+  /** Those that are said to have news. */
+  #heard = new Map<string, Watched>()
+  #following: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
-  constructor(database: Batches, onError: (error: unknown) => void) {
+  constructor(database: Batches, news: News, onError: (error: unknown) => void) {
     this.#system = new SystemScope('lookout', database)
+    this.#news = news
     this.#onError = onError
+  }
+
+  /** Something was written of an execution: whoever watches it, in whatever process, looks. */
+  tell(ref: WorkspaceRef, id: string): void {
+    this.#news.tell(keyOf(ref, id))
   }
 
   /** @returns the execution, for as long as it is not stopped */
   watch(ref: WorkspaceRef, id: string): { watched: Watched; stop: () => void } {
-    const key = `${ref.tenantId}:${ref.workspaceId}:${id}`
+    const key = keyOf(ref, id)
+    this.#news.listen((name) => this.#hear(name))
     const watched = this.#watched.get(key) ?? new Watched(ref, id)
     this.#watched.set(key, watched)
     watched.watchers += 1
@@ -108,14 +120,36 @@ export class Lookout {
 
   async close(): Promise<void> {
     this.#closed.abort()
-    await this.#looking
+    this.#news.close()
+    await Promise.all([this.#looking, this.#following])
+  }
+
+  #hear(key: string): void {
+    const watched = this.#watched.get(key)
+    if (watched === undefined) return
+    this.#heard.set(key, watched)
+    this.#following ??= this.#follow()
+  }
+
+  /** As long as there is news; what comes during one question is part of the next. Never rejects. */
+  async #follow(): Promise<void> {
+    try {
+      while (this.#heard.size > 0) {
+        const asked = this.#heard
+        this.#heard = new Map()
+        await this.#lookAt(asked)
+      }
+    } catch (error) {
+      this.#onError(error)
+    }
+    this.#following = undefined
   }
 
   /** For as long as somebody watches. Never rejects. */
   async #look(): Promise<void> {
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       try {
-        await this.#lookOnce()
+        await this.#lookAt(this.#watched)
         await this.#wait(LIMITS.lookoutPollMs)
       } catch (error) {
         this.#onError(error)
@@ -125,9 +159,8 @@ export class Lookout {
     this.#looking = undefined
   }
 
-  async #lookOnce(): Promise<void> {
-    const asked = [...this.#watched]
-    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
+  async #lookAt(asked: ReadonlyMap<string, Watched>): Promise<void> {
+    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed([...asked]))) {
       const gone = events === null
       this.#watched.get(key)?.see({
         events: events ?? 0,
@@ -142,6 +175,8 @@ export class Lookout {
     await pause(ms, undefined, { signal: this.#closed.signal }).catch(() => {})
   }
 }
+
+const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenantId}:${workspaceId}:${id}`
 
 /** Of those that are watched, the ones that do not stand as they were last seen. */
 function changed(asked: readonly (readonly [string, Watched])[]): Sql {

@@ -1,7 +1,7 @@
 /** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
 
 import { uuidOf } from '../../core/ids.ts'
-import type { FlowRunInput, Json, RunTrigger } from '../../core/work.ts'
+import { type FlowRunInput, type Json, RUN_PROTOCOL, type RunTrigger } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
@@ -95,6 +95,7 @@ function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   const { kind, id: triggerId } = row.trigger
   const rest = run ?? {
     execution_id: id,
+    protocol: RUN_PROTOCOL,
     flow,
     started_by,
     trigger: { kind, ...(triggerId !== null && { id: triggerId }) },

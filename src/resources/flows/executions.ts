@@ -119,8 +119,10 @@ export const startExecution = inWorkspace({
     const id = scope.newId('run')
     const by = scope.actor.subject
     const trigger = { kind: 'manual' as const }
-    const started = await startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
-    return wait > 0 ? untilEnded(scope, id, started, wait * 1_000) : readExecution(scope, id)
+    const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
+    if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
+    else await start()
+    return readExecution(scope, id)
   },
 })
 
@@ -135,19 +137,26 @@ export const getExecution = inWorkspace({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
-/** Waits for the end of an execution; Temporal knows nothing of one that waits for its place, so its row is asked. */
+/** Starts an execution and waits for its end: watched before it begins, so that no news of it is missed. */
 async function untilEnded(
   scope: WorkspaceScope,
   id: string,
-  workflowId: string,
+  start: () => Promise<unknown>,
   waitMs: number,
-): Promise<Execution> {
-  const until = Date.now() + waitMs
-  for (;;) {
-    await scope.runs.ended(workflowId, Math.max(1, until - Date.now()))
-    const execution = await readExecution(scope, id)
-    if (execution.ended_at !== null || Date.now() >= until) return execution
-    await pause(LIMITS.placePollMs)
+): Promise<void> {
+  const { watched, stop } = scope.watch(id)
+  const ending = new AbortController()
+  const over = pause(waitMs, 'over' as const, { signal: ending.signal }).catch(() => 'over' as const)
+  try {
+    await start()
+    for (;;) {
+      const { ended, gone } = watched.sight
+      if (ended && !gone) return
+      if ((await Promise.race([watched.news(), over])) === 'over') return
+    }
+  } finally {
+    ending.abort()
+    stop()
   }
 }
 

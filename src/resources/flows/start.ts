@@ -8,7 +8,13 @@ import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
-import type { FlowRunInput, Json, RunReuse, RunTrigger } from '../../core/work.ts'
+import {
+  type FlowRunInput,
+  type Json,
+  RUN_PROTOCOL,
+  type RunReuse,
+  type RunTrigger,
+} from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -184,6 +190,7 @@ function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunIn
   const { id, input, by, trigger, correlationKey, reuse } = start
   return {
     execution_id: id,
+    protocol: RUN_PROTOCOL,
     flow: { id: row.flow_id, name: row.flow_name, version: row.version },
     ir: JSON.parse(row.ir),
     input: input as Json,
