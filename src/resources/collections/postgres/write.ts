@@ -19,21 +19,21 @@ export interface Purpose {
   readonly oneOfMany: boolean
 }
 
-/** The values of one statement. */
+/** The values of one statement: those that it asks for. */
 interface Filling {
   readonly purpose: Purpose
   /** Of the document. */
-  readonly id: string
+  readonly id?: string
   /** By column. */
-  readonly typed: Readonly<Record<string, unknown>>
+  readonly typed?: Readonly<Record<string, unknown>>
   /** JSON of the fields that have no column; of several documents, of all that is to be written. */
-  readonly rest: string
+  readonly rest?: string
   /** The document as JSON. */
-  readonly text: string
+  readonly text?: string
   /** What is set and unset, as an array. */
-  readonly names: string
+  readonly names?: string
   /** Those that the caller takes, as JSON; null where any will do. */
-  readonly versions: string | null
+  readonly versions?: string | null
 }
 
 type MakeFillingSlot = MakeSlot<Filling>
@@ -54,8 +54,6 @@ function statementOf(table: Table, shape: string, build: (slot: MakeFillingSlot)
   return statement
 }
 
-const NOTHING = { id: '', typed: {}, rest: '', text: '', names: '', versions: null }
-
 /** What comes back of a row. */
 const shown = (oneOfMany: boolean): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
 
@@ -71,15 +69,8 @@ export function createStatement(table: Table, purpose: Purpose, creates: readonl
   const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
   const build = (slot: MakeFillingSlot) =>
     creating(table, oneOfMany, slot, rowsOf(table, slot), documentOf(table))
-  return statementOf(
-    table,
-    `creates ${oneOfMany}`,
-    build,
-  )({
-    ...NOTHING,
-    purpose,
-    rest: JSON.stringify(rows),
-  })
+  const statement = statementOf(table, `creates ${oneOfMany}`, build)
+  return statement({ purpose, rest: JSON.stringify(rows) })
 }
 
 function creating(table: Table, oneOfMany: boolean, slot: MakeFillingSlot, rows: Sql, document: Sql): Sql {
@@ -99,7 +90,7 @@ export function blindCreateStatement(table: Table, purpose: Purpose, create: Cre
 
 function newRow(table: Table, purpose: Purpose, { id, content }: Create): Filling {
   const { typed, rest } = split(table, content.fields)
-  return { ...NOTHING, purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
+  return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
 }
 
 function inserting(table: Table, rows: Sql): Sql {
@@ -144,20 +135,23 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const { verb, id, ifVersions } = change
   const { oneOfMany } = purpose
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
-  const filling = { ...NOTHING, purpose, id, versions }
-  if (verb === 'delete') return statementOf(table, `delete ${oneOfMany}`, deleting(table, oneOfMany))(filling)
+  const unwritten = { purpose, id, versions }
+  if (verb === 'delete')
+    return statementOf(table, `delete ${oneOfMany}`, deleting(table, oneOfMany))(unwritten)
   const { typed, rest } = split(table, change.content.fields)
-  const written = { ...filling, typed, rest: JSON.stringify(rest) }
   if (verb === 'replace') {
+    const written = { purpose, id, versions, typed, rest: JSON.stringify(rest) }
     const build = (slot: MakeFillingSlot) => updating(table, oneOfMany, slot, replaced(table, slot))
     return statementOf(table, `replace ${oneOfMany}`, build)(written)
   }
   const named = new Set([...Object.keys(change.content.fields), ...change.unset])
-  if (named.size === 0) return statementOf(table, `read ${oneOfMany}`, reading(table, oneOfMany))(filling)
+  if (named.size === 0) return statementOf(table, `read ${oneOfMany}`, reading(table, oneOfMany))(unwritten)
   const columns = table.columns.filter(({ property }) => named.has(property))
   const shape = `update ${oneOfMany} ${columns.map(({ column }) => column).join(' ')}`
   const build = (slot: MakeFillingSlot) => updating(table, oneOfMany, slot, changed(table, columns, slot))
-  return statementOf(table, shape, build)({ ...written, names: textArray([...named]) })
+  const statement = statementOf(table, shape, build)
+  const names = textArray([...named])
+  return statement({ purpose, id, versions, typed, rest: JSON.stringify(rest), names })
 }
 
 /** Where the row is, and on which condition it is changed. */
@@ -247,7 +241,7 @@ function replaced(table: Table, slot: MakeFillingSlot): Sets {
 
 function columnValue({ column, type }: TableColumn, slot: MakeFillingSlot): Sql {
   const read = ({ typed }: Filling): SqlValue => {
-    const value = typed[column] ?? null
+    const value = typed?.[column] ?? null
     return value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
   }
   return sql`${slot(read)}${CASTS[type]}`
