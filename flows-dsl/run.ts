@@ -23,6 +23,8 @@ export interface CallRequest {
   readonly arguments: JsonObject
   /** Short, and harmless where it is made twice. */
   readonly local?: boolean
+  /** Of a local one: others go on at the same time, and no order is known among them and it. */
+  readonly beside?: true
   readonly step: StepRef
 }
 
@@ -227,8 +229,8 @@ export class Drive {
 
   async #do(effect: Effect, step: StepRef): Promise<Json> {
     if (effect.do === 'call') {
-      const { function: name, arguments: given, local } = effect
-      const how = local === undefined ? {} : { local }
+      const { function: name, arguments: given, local, beside } = effect
+      const how = { ...(local !== undefined && { local }), ...(beside && { beside }) }
       return this.#effects.call({ function: name, arguments: given, step, ...how })
     }
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)

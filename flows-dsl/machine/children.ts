@@ -46,7 +46,7 @@ export class Children {
       const [list, index] = child.task
       const node = this.#desk.nodes.list(task.pointer, list)[index]
       if (node !== undefined) this.#enter(node, { ...at, ...this.#apart(task, child), raw: child.input })
-    } else this.#desk.ask(at, this.#effectOf(child))
+    } else this.#desk.ask(at, this.#effectOf(task, child))
   }
 
   #apart(task: TaskFrame, { apart }: { readonly apart?: boolean }): { memory?: Memory } {
@@ -54,10 +54,17 @@ export class Children {
     return { memory: { context: this.#desk.frames.memoryOf(task).context, isExported: false } }
   }
 
-  #effectOf(child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
+  #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
       const { call, arguments: given, local } = child
-      return { do: 'call', function: call, arguments: given, ...(local !== undefined && { local }) }
+      const beside = local === true && this.#desk.frames.goesBeside(task) && { beside: true as const }
+      return {
+        do: 'call',
+        function: call,
+        arguments: given,
+        ...(local !== undefined && { local }),
+        ...beside,
+      }
     }
     if ('await' in child) return { do: 'await', what: child.await, details: child.details }
     const { sleepMs, limits = false, summary } = child

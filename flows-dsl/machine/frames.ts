@@ -79,6 +79,14 @@ export class Frames {
     return { context: {}, isExported: false }
   }
 
+  /** Whether it goes on beside others: it, or something around it, has a `$context` of its own. */
+  goesBeside(frame: Frame): boolean {
+    for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
+      if (at.memory !== undefined && at.parent !== 0) return true
+    }
+    return false
+  }
+
   /** Variables that the tasks around a frame have made, the inner before the outer. */
   variablesOf(frame: Frame): JsonObject {
     const variables: [string, Json][] = []

@@ -74,6 +74,8 @@ export type Effect =
       readonly arguments: JsonObject
       /** Short, and harmless where it is made twice. */
       readonly local?: boolean
+      /** Others go on at the same time, and no order is known among them and it. */
+      readonly beside?: true
     }
   | { readonly do: 'sleep'; untilMs: number; readonly limits: boolean; readonly summary?: string }
   | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }

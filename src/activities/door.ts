@@ -76,7 +76,8 @@ function callOf(info: Info, carried: TenantRef | undefined, begun: Begun): Omit<
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
 function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
   const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
-  return seededIds(begun.at_ms, (n) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16))
+  const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
+  return seededIds(begun.at_ms, random, begun.order)
 }
 
 /** A client's mistake stays one however often it is tried, and what is final is not asked again; the rest is. */

@@ -33,10 +33,11 @@ export const randomIds: IdSource = { uuid: orderedUuid }
  * records again instead of new ones.
  * @param msecs the time that the ids carry, milliseconds since the epoch
  * @param random yields 16 bytes for the n-th id
+ * @param seq where the ids stand among those of the same time: 32 bits (RFC 9562 §6.2, method 1)
  */
-export function seededIds(msecs: number, random: (n: number) => Uint8Array): IdSource {
+export function seededIds(msecs: number, random: (n: number) => Uint8Array, seq?: number): IdSource {
   let n = 0
-  return { uuid: () => v7({ msecs, random: random(n++) }) }
+  return { uuid: () => v7({ msecs, random: random(n++), ...(seq !== undefined && { seq }) }) }
 }
 
 /** Drawn for many ids at once: sixteen bytes cost as much as thousands. */

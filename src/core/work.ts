@@ -48,6 +48,8 @@ export interface RunStanding {
 export interface Begun {
   readonly activity_id: string
   readonly at_ms: number
+  /** Among those that began at the same time; nothing for none. */
+  readonly order?: number
 }
 
 /** Details of the failure `held`: nothing was done, since the workspace is suspended. */
@@ -180,8 +182,6 @@ interface RunContinued {
   readonly snapshot: readonly Json[]
   readonly hold: HoldState
   readonly record: RecordState
-  /** Of the last local call. */
-  readonly moment_ms: number
 }
 
 /** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */

@@ -53,11 +53,9 @@ export async function callOf(request: Call, hold: Hold): Promise<Json> {
  * worker is lost, so that it takes the ids of the first time.
  */
 export function localCall(request: Call, hold: Hold, moments: Moments): Promise<Json> {
-  // The next after many is a task of its own, under an id in their order.
+  // The next after many is a task of its own.
   const local = !moments.areMany
-  const at_ms = moments.next()
-  const begun = { activity_id: `local-${at_ms}`, at_ms }
-  const answer = call({ ...request, local }, hold, begun)
+  const answer = call({ ...request, local }, hold, moments.begun(request))
   if (!local) moments.answeredBy(answer)
   return answer
 }

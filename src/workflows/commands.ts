@@ -5,6 +5,7 @@ import type { Drive } from '../../flows-dsl/run.ts'
 import { withoutHandles } from '../core/secret-handle.ts'
 import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../core/work.ts'
 import type { Hold } from './hold.ts'
+import type { Moments } from './moments.ts'
 import type { Recorder } from './recorder.ts'
 
 const event = defineSignal<[RunEvent]>('event')
@@ -18,26 +19,38 @@ interface Run {
   readonly drive: Drive
   readonly hold: Hold
   readonly recorder: Recorder
+  readonly moments: Moments
 }
 
 /** Listens from now on: what comes before the run has begun is kept by it. */
 export function listenTo(run: Run): void {
-  const { drive, hold, recorder } = run
+  const { drive, hold, recorder, moments } = run
+  const heard = <T>(work: () => T): T => {
+    moments.hear()
+    return work()
+  }
   // A run that is held has nothing open that would tell it.
   CancellationScope.current().cancelRequested.catch(() => {
+    moments.hear()
     if (hold.isPaused) void turn(run, { paused: false, reason: null })
     drive.cancel()
   })
-  setHandler(event, (said) => drive.event(withoutHandles(said)))
-  setHandler(decide, ({ step, decision }) => answer(drive.decide(step, withoutHandles(decision))))
-  setHandler(release, ({ step, ...rest }) => answer(drive.release(step, withoutHandles(rest.release))))
+  setHandler(event, (said) => heard(() => drive.event(withoutHandles(said))))
+  setHandler(decide, ({ step, decision }) =>
+    heard(() => answer(drive.decide(step, withoutHandles(decision)))),
+  )
+  setHandler(release, ({ step, ...rest }) =>
+    heard(() => answer(drive.release(step, withoutHandles(rest.release)))),
+  )
   setHandler(pause, async (asked) => {
+    moments.hear()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
     if (asked.paused && drive.standing.isCancelled) return { refused: 'The execution is being cancelled.' }
     if (asked.paused !== hold.isPaused) await turn(run, asked)
     return {}
   })
   setHandler(patch, (what) => {
+    moments.hear()
     if (!hold.isPaused && !drive.standing.isHeld) return { refused: 'The execution goes on: pause it first.' }
     return answer(drive.patch(withoutHandles({ ...what })))
   })

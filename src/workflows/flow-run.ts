@@ -47,18 +47,18 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ...(started_by !== undefined && { started_by }),
       ...(secrets !== undefined && { secrets }),
     }
-    const moments = new Moments(continued?.moment_ms)
+    const moments = new Moments()
     const world = effects(input, { recorder, hold, reuse, moments })
     const ir = input.ir as FlowIR
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
       : Drive.of(ir, input.input, world, info)
     hold.onLifted = (durationMs) => drive.postpone(durationMs)
-    listenTo({ drive, hold, recorder })
+    listenTo({ drive, hold, recorder, moments })
     const result = await drive.toEnd()
     if (result.status === 'moved') {
       const { snapshot } = result
-      const state = { snapshot, hold: hold.state, record: recorder.state, moment_ms: moments.lastMs }
+      const state = { snapshot, hold: hold.state, record: recorder.state }
       return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
@@ -166,6 +166,7 @@ function effects(input: FlowRunInput, { recorder, hold, reuse, moments }: Parts)
       await recorder.flush('waiting')
       if (what === 'workflow') {
         const output = runSubflow({ details, step, hold, parent: input })
+        moments.answeredBy(output)
         void output.then(
           () => reuse.answered(),
           () => reuse.answered(),

@@ -1,53 +1,59 @@
 /** Knows times that stay the same when a workflow task is done again, as that of the task itself does not. */
 
 import { workflowInfo } from '@temporalio/workflow'
+import type { CallRequest } from '../../flows-dsl/run.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Begun } from '../core/work.ts'
 
 /**
- * For ids of what is made beside the run. A task that was lost is done again later, by another clock, and its local calls
- * end at other times, between other tasks where it lasts: only when it was that something of the run's history was heard
- * before, in another task, is known for ever. Each moment is later than the one before.
+ * For ids of what is made beside the run. A task that was lost is done again later, by another clock; its local calls end
+ * at other times, in another order, and between other tasks where they last. What is known for ever is when something of
+ * the run's history was heard in a task before, and at which place of the flow a call stands.
  */
 export class Moments {
   /** Local calls since something was heard. */
   #made = 0
-  /** When something was heard before what was heard last, or the run began: that is in a task that has ended. */
+  /** When something was heard before what was heard last, or the run began: in a task that has ended. */
   #knownMs = workflowInfo().startTime.getTime()
   #heardMs = this.#knownMs
-  #lastMs: number
-
-  /** @param lastMs the last one, where the run has been elsewhere */
-  constructor(lastMs = 0) {
-    this.#lastMs = lastMs
-  }
-
-  get lastMs(): number {
-    return this.#lastMs
-  }
+  /** Calls of that moment that had nothing beside them: the same ones, whenever they are made. */
+  #alone = 0
 
   /** Whether there were so many local calls that a task should end: what it does is lost with it. */
   get areMany(): boolean {
     return this.#made >= LIMITS.localCallsMax
   }
 
-  /** What is no local call answers: a timer, an activity, the world. All that a task brings comes at one time. */
+  /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
+  hear(): void {
+    const nowMs = Number(new Date())
+    this.#made = 0
+    if (nowMs === this.#heardMs) return
+    // What is heard first makes no other moment known, and still comes between calls.
+    this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0
+    this.#knownMs = this.#heardMs
+    this.#heardMs = nowMs
+  }
+
+  /** What is no local call answers: a timer, an activity, another flow. */
   answeredBy(work: Promise<unknown>): void {
-    const heard = () => this.#hear(Number(new Date()))
+    const heard = () => this.hear()
     // Beside whoever waits for it, so that it is heard in the activation that brings it.
     void work.then(heard, heard)
   }
 
-  /** Milliseconds since 1970: of what was heard in a task before, or of the start of the run. */
-  next(): number {
+  /** Where a local call of a step begins, whatever else the run does meanwhile. */
+  begun({ step, beside }: CallRequest): Begun {
     this.#made += 1
-    this.#lastMs = Math.max(this.#knownMs, this.#lastMs + 1)
-    return this.#lastMs
+    if (!beside) this.#alone += 1
+    const order = (this.#alone % 2 ** 12) * 2 ** 20 + (beside ? orderOf(step) : 0)
+    return { activity_id: `local-${step.place}`, at_ms: this.#knownMs, order }
   }
+}
 
-  #hear(nowMs: number): void {
-    this.#made = 0
-    if (nowMs === this.#heardMs) return
-    this.#knownMs = this.#heardMs
-    this.#heardMs = nowMs
-  }
+/** Beside others: how often the list around it had been run, then where in that list it stands. */
+function orderOf({ place, pointer }: CallRequest['step']): number {
+  const nth = Number(/~x(\d+)[^~]*$/.exec(place)?.[1] ?? 0)
+  const index = Number(/\/(\d+)\/[^/]*$/.exec(pointer)?.[1] ?? 0)
+  return (nth % 2 ** 12) * 2 ** 8 + (index % 2 ** 8)
 }
