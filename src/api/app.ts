@@ -16,6 +16,7 @@ import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import { gatewayReader } from '../platform/identity/gateway.ts'
+import { type Log, plainLines } from '../platform/log.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { leaveEntry } from './audit.ts'
@@ -58,6 +59,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   app.decorateRequest('trace', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
+  const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   // Hooks of every request take a callback, which spares it a promise each.
   app.addHook('onRequest', (request, reply, done) => {
@@ -83,7 +85,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   app.addHook('onResponse', (request, reply, done) => {
     drain(request)
-    logLine(request, reply)
+    logLine(lines, request, reply)
     if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
     done()
   })
@@ -133,9 +135,9 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     handler: door.handle,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
-      onSend: async (request, reply, body) => {
-        if (request.claim !== undefined) await keep(request, reply, body)
-        return body
+      onSend: (request, reply, body, done) => {
+        if (request.claim === undefined) return done(null, body)
+        keep(request, reply, body).then(() => done(null, body), done)
       },
     }),
   })
@@ -207,8 +209,8 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
 }
 
 /** One line per request; the query is left out, since callers put secrets there. */
-function logLine(request: FastifyRequest, reply: FastifyReply): void {
-  request.log.info(
+function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
+  lines.info(
     {
       reqId: request.id,
       method: request.method,

@@ -46,7 +46,8 @@ export async function beginTrace(
 ): Promise<Trace | undefined> {
   if (operation.reads) return undefined
   if (!isHurried(operation)) audit.refuseUnlessReady()
-  const state = await stateOf(READERS.get(operation), scope, input)
+  const reader = READERS.get(operation)
+  const state = reader && (await stateOf(reader, scope, input))
   const sure = scope instanceof WorkspaceScope
   const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
   return { place, sure, before: digestOf(state), after: null }
@@ -63,7 +64,8 @@ export async function endTrace(
   const reader = READERS.get(operation)
   const own = reader === undefined || reader.output === operation.output
   const shown = own ? output : await stateOf(reader, scope, input)
-  trace.after = digestOf((await stateOfMade(operation, scope, input, output)) ?? shown)
+  const made = MAKERS.has(operation) ? await stateOfMade(operation, scope, input, output) : undefined
+  trace.after = digestOf(made ?? shown)
   if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
 }
 

@@ -67,6 +67,9 @@ export const LIMITS = {
   transactionIdleMs: 15_000,
   /** On each connection. */
   preparedStatementsMax: 300,
+  /** Of one table, put together and kept. */
+  statementShapesMax: 100,
+  undeclaredTablesKnownMax: 500,
   /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
   sealingKeysMax: 2_000,

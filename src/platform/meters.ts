@@ -43,10 +43,11 @@ export class Meters {
   }
 
   #meterOf({ tenantId, workspaceId }: WorkspaceRef): Meter {
-    const at = new Date(Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS).toISOString()
-    const name = `${workspaceId}@${at}`
+    const minute = Math.floor(Date.now() / MINUTE_MS)
+    const name = `${workspaceId}@${minute}`
     const known = this.#meters.get(name)
     if (known !== undefined) return known
+    const at = new Date(minute * MINUTE_MS).toISOString()
     const buckets = Array<number>(LIMITS.meterBuckets).fill(0)
     const counts = { requests: 0, client_errors: 0, server_errors: 0, buckets }
     const made = { tenant_id: tenantId, workspace_id: workspaceId, at, ...counts }

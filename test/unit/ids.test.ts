@@ -1,16 +1,34 @@
 /** Ids whose random bytes are drawn for many at once: no two alike, each a UUIDv7 of its time. */
 
-import { expect, test } from 'vitest'
-import { isUuid, unorderedUuid } from '../../src/core/ids.ts'
+import { expect, test, vi } from 'vitest'
+import { isUuid, randomIds, unorderedUuid } from '../../src/core/ids.ts'
 
-test('ids differ across what is drawn at once, and carry their time', () => {
+test.each([
+  ['of requests', unorderedUuid],
+  ['of records', randomIds.uuid],
+])('ids %s differ across what is drawn at once, and carry their time', (_what, make) => {
   const before = Date.now()
-  const ids = Array.from({ length: 2_000 }, unorderedUuid)
+  const ids = Array.from({ length: 2_000 }, make)
   expect(new Set(ids.map((id) => id.slice(14))).size).toBe(ids.length)
   for (const id of ids) {
     expect([isUuid(id), id[14]]).toEqual([true, '7'])
     const ms = Number.parseInt(id.replace('-', '').slice(0, 12), 16)
     expect(ms).toBeGreaterThanOrEqual(before)
     expect(ms).toBeLessThanOrEqual(Date.now())
+  }
+})
+
+test('ids of records come in the order in which they are made, also where the clock was put back', () => {
+  const first = Date.now() + 60_000
+  const clock = vi.spyOn(Date, 'now')
+  try {
+    const ids = [0, 0, 0, 5, 5, -3_000, -3_000, 4, 6].flatMap((ms) => {
+      clock.mockReturnValue(first + ms)
+      return Array.from({ length: 500 }, randomIds.uuid)
+    })
+    expect(ids.toSorted()).toEqual(ids)
+    expect(new Set(ids.map((id) => id.slice(24))).size).toBe(ids.length)
+  } finally {
+    clock.mockRestore()
   }
 })

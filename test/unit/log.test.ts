@@ -2,6 +2,8 @@
 
 import { execFile } from 'node:child_process'
 import { expect, test } from 'vitest'
+import { makeKey } from '../../src/platform/identity/keys.ts'
+import { openLog, plainLines } from '../../src/platform/log.ts'
 
 /** What a process that logs one line and then does this has written. One that goes on is ended when the line is there. */
 function written(then: string): Promise<string> {
@@ -26,4 +28,14 @@ test.each([
 
 test('where it goes on, the line is there after a moment', async () => {
   expect(await written('setInterval(() => {}, 1_000)')).toContain('the last line')
+})
+
+test('a plain line says which process it is of, and nothing that looks like a secret', () => {
+  const lines: string[] = []
+  const log = plainLines(openLog('info', 'test', { write: (line) => void lines.push(line) }))
+  const key = makeKey('service')
+  log.info({ path: `/v1/${key}` }, 'request')
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+    ...{ process: 'test', msg: 'request', path: '/v1/[redacted]' },
+  })
 })

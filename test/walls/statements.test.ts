@@ -1,9 +1,10 @@
 /** Prepared statements: bounded on each connection, right when they come and go, right after a failed batch. */
 
+import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Database, type Mandate } from '../../src/platform/pg/database.ts'
-import { Sql, sql } from '../../src/platform/pg/sql.ts'
+import { Sql, sql, textArray } from '../../src/platform/pg/sql.ts'
 
 const MANDATE: Mandate = { mask: 'tenon_service', tenant: 't', workspace: 'w', statementTimeoutMs: 5_000 }
 let database: Database
@@ -69,4 +70,26 @@ test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes
     '2026-01-02T03:04:05.000Z',
     '+012026-01-02T03:04:05.670Z',
   ])
+})
+
+test('texts come out of an array as they went in', async () => {
+  const marks = fc.constantFrom('"', '\\', '\n', '\t', '\u007f', '\u2028', '{', ',', 'é', '😀', 'NULL', ' ')
+  const text = fc.oneof(
+    fc.array(marks).map((parts) => parts.join('')),
+    fc.string({ unit: 'grapheme' }),
+  )
+  const texts = fc.sample(text, { numRuns: 3_000, seed: 3 }).filter((one) => !one.includes('\0'))
+  expect(await ask(sql`select to_json(${textArray(texts)}::text[]) as n`)).toEqual([texts])
+})
+
+test('a template is filled anew each time, and a shared value stands in all its places', async () => {
+  const added = Sql.template<{ a: number; b: string }>((slot) => {
+    const a = Sql.shared(slot((from) => from.a))
+    return sql`select ${a}::integer + ${a}::integer + ${slot(({ b }) => b)}::integer + ${1}::integer as n`
+  })
+  expect([added({ a: 0, b: '0' }).text, added({ a: 1, b: '2' }).values]).toEqual([
+    'select $1::integer + $1::integer + $2::integer + $3::integer as n',
+    ['1', '2', '1'],
+  ])
+  expect(await ask(added({ a: 10, b: '5' }), added({ a: 20, b: '7' }))).toEqual([26, 48])
 })

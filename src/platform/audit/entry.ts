@@ -1,6 +1,6 @@
 /** One entry of the audit log: its members, its one text, and the digests that stand in it. */
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -80,10 +80,13 @@ export function lineOf(deed: Deed, atMs: number): Line {
 /** What a caller chose the letters of: cut, without secrets, and without what JSON in PostgreSQL does not take. */
 function plain(text: string | null): string | null {
   if (text === null) return null
-  const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax).replaceAll('\u0000', '\ufffd')
+  const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax)
+  if (!UNTAKEN.test(cut)) return cut
   // Half a surrogate pair becomes a character.
-  return Buffer.from(cut).toString()
+  return Buffer.from(cut.replaceAll('\u0000', '\ufffd')).toString()
 }
+
+const UNTAKEN = /[\0\p{Surrogate}]/u
 
 /**
  * SHA-256 of a state as canonical JSON, in hexadecimal; secrets are taken out first, since who knows nearly all of a
@@ -95,7 +98,5 @@ export function digestOf(state: unknown): string | null {
   const text = canonical(state)
   // Nearly always there is none, and a text is looked through faster than a copy is made.
   const harmless = !holdsSecret(text) && !namesSecret(state)
-  return createHash('sha256')
-    .update(harmless ? text : canonical(redact(state)))
-    .digest('hex')
+  return hash('sha256', harmless ? text : canonical(redact(state)), 'hex')
 }

@@ -9,6 +9,8 @@ const HALF = 4
  * @returns IPv4 in dots, also where it comes in IPv6 clothes; IPv6 as its /64, since a client has all of that
  */
 export function networkOf(address: string): string {
+  // As most are.
+  if (/^[0-9.]+$/.test(address)) return address
   // Some proxies write the port as well, and each connection has another one.
   const [, host = address] = /^([0-9.]+|\[.*\]):\d+$/.exec(address) ?? []
   const bare = host.replace(/^\[|\]$/g, '').split('%')[0] ?? ''

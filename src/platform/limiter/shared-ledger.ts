@@ -71,14 +71,19 @@ export class SharedLedger {
     const name = `${insist} ${charges.map(({ bucket, limit }) => `${bucket} ${limit.policy}`).join(' ')}`
     return new Promise((told) => {
       const waiting = this.#waiting.get(name)
-      if (waiting === undefined) void this.#takeTurns(name, charges, insist, told)
-      else waiting.push(told)
+      if (waiting !== undefined) return void waiting.push(told)
+      this.#waiting.set(name, [told])
+      void this.#takeTurns(name, charges, insist)
     })
   }
 
-  /** One round trip after the other, each for all who came during the one before. */
-  async #takeTurns(name: string, charges: readonly Charge[], insist: boolean, first: Told): Promise<void> {
-    for (let those = [first]; those.length > 0; those = this.#waiting.get(name) ?? []) {
+  /** One round trip after the other, each for all who came during the one before and in the same turn of the loop. */
+  async #takeTurns(name: string, charges: readonly Charge[], insist: boolean): Promise<void> {
+    for (;;) {
+      // What else has been read from other connections by now is charged with it: a trip costs more than a request.
+      await new Promise((soon) => setImmediate(soon))
+      const those = this.#waiting.get(name) ?? []
+      if (those.length === 0) break
       this.#waiting.set(name, [])
       const found = await this.#chargeAll(charges, those.length, insist)
       const most = found === undefined ? 0 : passing(charges, found)

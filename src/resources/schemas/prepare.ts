@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { type Glance, glanceOf } from './glance.ts'
 import { SAID, type Schema, type SchemaObject } from './language.ts'
 import { isCalm } from './patterns.ts'
 
@@ -18,6 +19,8 @@ interface Built {
 export interface Prepared extends Built {
   /** It says things about single members only, so that whoever changes some need not ask for the others. */
   readonly separable: boolean
+  /** Where it is plain. */
+  readonly glance?: Glance
 }
 
 /** Keywords that judge each member by its own name and value; `required` by whether it is there at all. */
@@ -40,7 +43,9 @@ export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
   const built = builder.build(root as Schema)
   const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
-  if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
+  const glance = built.inherited ? undefined : glanceOf(built.schema)
+  if (built.size <= LIMITS.schemaExpandedMax)
+    return { ...built, separable, ...(glance !== undefined && { glance }) }
   throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
 }
 

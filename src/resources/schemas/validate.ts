@@ -22,6 +22,11 @@ export interface Fault extends InputError {
  * @throws Problem `validation_too_costly` where it takes longer than `validationMs`
  */
 export function faultsOf(prepared: Prepared, fields: object): Fault[] {
+  if (prepared.glance?.(fields as Readonly<Record<string, unknown>>, true)) return []
+  return evaluated(prepared, fields)
+}
+
+function evaluated(prepared: Prepared, fields: object): Fault[] {
   const value = prepared.inherited ? bare(fields) : fields
   const evaluate = () => (Check(prepared.schema, value) ? [] : faultsFrom(Errors(prepared.schema, value)[1]))
   return isCheap(prepared, fields) ? evaluate() : watched(evaluate)
@@ -33,8 +38,9 @@ export function faultsOf(prepared: Prepared, fields: object): Fault[] {
  * @param fields the members that are set
  */
 export function faultsOfChange(prepared: Prepared, fields: object): Fault[] {
+  if (prepared.glance?.(fields as Readonly<Record<string, unknown>>, false)) return []
   const { required: _required, ...ofMembers } = Object(prepared.schema)
-  return faultsOf({ ...prepared, schema: ofMembers }, fields)
+  return evaluated({ ...prepared, schema: ofMembers }, fields)
 }
 
 /** Whether the work is small whatever the schema says, so that the watch would cost more than it saves. */

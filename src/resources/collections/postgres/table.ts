@@ -1,5 +1,6 @@
 /** What a collection's table looks like: declared ones have their own, the others share one. */
 
+import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, sql } from '../../../platform/pg/sql.ts'
 import type { Format } from '../../schemas/canonical.ts'
 import type { TableColumn as DeclaredColumn } from '../../schemas/columns.ts'
@@ -25,6 +26,8 @@ export interface Table {
   /** Columns that a new row gets besides its fields, and their values. */
   readonly stamp: { readonly names: Sql; readonly values: Sql }
   readonly columns: readonly TableColumn[]
+  /** The same by the property that each is of. */
+  readonly columnOf: ReadonlyMap<string, TableColumn>
   /** Columns that are generated from those, to compare by. No row is read with them. */
   readonly compared: readonly Sql[]
   /** The jsonb column of the fields that have no column. */
@@ -45,13 +48,19 @@ const OURS: Readonly<Record<string, Column>> = {
 
 const NO_STAMP = { names: sql``, values: sql`` }
 const TABLES = new WeakMap<Declaration, Table>()
+/** By name alone: they are the same in every workspace. */
+const UNDECLARED = new Map<string, Table>()
 
+/** The same one each time, while it is remembered: statements on it are put together once. */
 export function tableOf({ name, declared }: Collection): Table {
-  if (declared === undefined) return undeclared(name)
-  const known = TABLES.get(declared)
+  const known = declared === undefined ? UNDECLARED.get(name) : TABLES.get(declared)
   if (known !== undefined) return known
-  const table = ofDeclaration(declared)
-  TABLES.set(declared, table)
+  const table = declared === undefined ? undeclared(name) : ofDeclaration(declared)
+  if (declared !== undefined) TABLES.set(declared, table)
+  else {
+    if (UNDECLARED.size >= LIMITS.undeclaredTablesKnownMax) UNDECLARED.clear()
+    UNDECLARED.set(name, table)
+  }
   return table
 }
 
@@ -67,6 +76,7 @@ function undeclared(name: string): Table {
 
 const SHARED = {
   columns: [],
+  columnOf: new Map<string, TableColumn>(),
   compared: [],
   rest: sql`data`,
   row: sql`id, data as extra, version, created_at, updated_at`,
@@ -85,6 +95,7 @@ function ofDeclaration(declared: Declaration): Table {
     key: sql`id`,
     stamp: NO_STAMP,
     columns,
+    columnOf: new Map(columns.map((column) => [column.property, column])),
     compared: compared.map((column) => column.sql),
     rest,
     row: commas([
@@ -183,12 +194,13 @@ const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> =
 export function split(table: Table, fields: Fields): { typed: Fields; rest: Fields } {
   if (table.columns.length === 0) return { typed: {}, rest: fields }
   const typed: Fields = {}
-  const rest = new Map(Object.entries(fields))
-  for (const { property, column, type } of table.columns) {
-    if (!rest.has(property)) continue
-    const fits = FITS[type](rest.get(property))
-    typed[column] = fits ? rest.get(property) : null
-    if (fits) rest.delete(property)
+  const rest: [string, unknown][] = []
+  for (const entry of Object.entries(fields)) {
+    const [name, value] = entry
+    const column = table.columnOf.get(name)
+    const fits = column !== undefined && FITS[column.type](value)
+    if (column !== undefined) typed[column.column] = fits ? value : null
+    if (!fits) rest.push(entry)
   }
   return { typed, rest: Object.fromEntries(rest) }
 }
@@ -202,9 +214,10 @@ export interface TableRow extends Omit<Stored, 'fields'> {
 export function toStored(table: Table, row: TableRow): Stored {
   const { id, version, created_at, updated_at, extra } = row
   if (table.columns.length === 0) return { id, fields: extra, version, created_at, updated_at }
-  const typed = table.columns.flatMap(({ property, column }) =>
-    row[column] === null ? [] : [[property, row[column]] as const],
-  )
-  const fields = Object.fromEntries([...typed, ...Object.entries(extra)])
+  const entries: [string, unknown][] = []
+  for (const { property, column } of table.columns)
+    if (row[column] !== null) entries.push([property, row[column]])
+  for (const entry of Object.entries(extra)) entries.push(entry)
+  const fields = Object.fromEntries(entries)
   return { id, fields, version, created_at, updated_at }
 }
