@@ -1,33 +1,22 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
 import { CancelledFailure } from '@temporalio/common'
-import {
-  allHandlersFinished,
-  CancellationScope,
-  continueAsNew,
-  isCancellation,
-  proxyLocalActivities,
-  sleep,
-  uuid4,
-  workflowInfo,
-} from '@temporalio/workflow'
-import { ERRORS, type ErrorObject, FinalError, FlowError } from '../../flows-dsl/errors.ts'
+import { CancellationScope, continueAsNew, isCancellation, proxyLocalActivities } from '@temporalio/workflow'
+import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import { Drive, type Effects } from '../../flows-dsl/run.ts'
-import type { StepRef } from '../../flows-dsl/tasks/task.ts'
+import { Drive } from '../../flows-dsl/run.ts'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput, RunUpdate } from '../core/work.ts'
-import { callOf, isSlow, localCall } from './calls.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
+import { effects } from './effects.ts'
 import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
-import { Moments } from './moments.ts'
+import { Moments, nowMs } from './moments.ts'
 import { Recorder } from './recorder.ts'
 import { Reuse } from './reuse.ts'
-import { runSubflow } from './subflow.ts'
-import { UnderWay } from './under-way.ts'
+import { sizeOf } from './under-way.ts'
 
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
@@ -108,129 +97,10 @@ interface Ended {
   readonly ir: unknown
 }
 
-/** Bytes of a value as it travels: JSON in UTF-8. */
-function sizeOf(value: Json): number {
-  return new TextEncoder().encode(JSON.stringify(value)).length
-}
-
 /** Who reads it holds all of it: a run that would return more is faulted before. */
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
-}
-
-interface Parts {
-  readonly moments: Moments
-  readonly recorder: Recorder
-  readonly hold: Hold
-  readonly reuse: Reuse
-  readonly details: Details
-}
-
-function effects(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Parts): Effects {
-  const underWay = new UnderWay()
-  return {
-    nowMs,
-    record: (event) => {
-      reuse.entered(event.step)
-      recorder.record(event, reuse.isUsed(event.step))
-    },
-    sleep: async (durationMs, step, { limits } = { limits: false }) => {
-      if (!limits && reuse.hasSlept(step)) return
-      if (hold.isOn) await stillness(hold, recorder)
-      refuseEndless(step)
-      const { summary } = step
-      if (!limits) recorder.waits(step)
-      const heldMs = hold.heldMs()
-      const left = limits ? undefined : details.at(step)
-      try {
-        const shown = recorder.flush('waiting')
-        const timer = sleep(durationMs, { summary })
-        moments.answeredBy(timer)
-        await Promise.all([shown, timer])
-        if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
-      } finally {
-        left?.()
-      }
-      reuse.answered()
-    },
-    call: async (request) => {
-      const before = reuse.take(request.step)
-      if (before !== undefined) return before
-      if (hold.isOn) await stillness(hold, recorder)
-      refuseEndless(request.step)
-      const giveBack = underWay.take(sizeOf(request.arguments))
-      if (giveBack === undefined)
-        throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
-      const left = details.at(request.step)
-      try {
-        const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-        if (asked.local === true) return await localCall(asked, hold, moments)
-        const shown = isSlow(asked) ? recorder.flush('running') : undefined
-        const answer = callOf(asked, hold)
-        moments.answeredBy(answer)
-        const [, output] = await Promise.all([shown, answer])
-        return output
-      } finally {
-        left()
-        giveBack()
-        reuse.answered()
-        if (hold.isPaused) await stillness(hold, recorder)
-      }
-    },
-    wait: async (what, asked, step) => {
-      const before = reuse.take(step)
-      if (before !== undefined) return before
-      if (hold.isOn) await stillness(hold, recorder)
-      recorder.waits(step)
-      const left = details.at(step)
-      await recorder.flush('waiting')
-      if (what === 'workflow') {
-        const output = runSubflow({ details: asked, step, hold, parent: input })
-        moments.answeredBy(output)
-        const answered = () => reuse.answered()
-        void output.then(answered, answered)
-        void output.then(left, left)
-        return output
-      }
-      const { cancelRequested } = CancellationScope.current()
-      void cancelRequested.catch(left)
-      return cancelRequested
-    },
-    isFull: () => workflowInfo().continueAsNewSuggested,
-    settled: async () => {
-      // Whoever is to be answered is answered here.
-      do await recorder.flush(hold.isOn ? 'suspended' : 'running')
-      while (!allHandlersFinished())
-    },
-    held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
-    random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
-    scope: (work, { isShielded } = { isShielded: false }) => {
-      const scope = new CancellationScope({ cancellable: !isShielded })
-      void scope.run(work)
-      return { cancel: () => scope.cancel() }
-    },
-    isCancellation,
-  }
-}
-
-/** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */
-function refuseEndless({ pointer }: StepRef): void {
-  const { historyLength, historySize } = workflowInfo()
-  if (historyLength <= LIMITS.runEventsMax && historySize <= LIMITS.runHistoryBytesMax) return
-  const detail = 'The run has made too many steps, or carried too much; start another for the rest.'
-  throw new FinalError(ERRORS.runtime, detail, pointer)
-}
-
-/** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
-async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
-  if (hold.isPaused) await recorder.flush()
-  await hold.lifted()
-}
-
-/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
-function nowMs(): number {
-  return Number(new Date())
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

@@ -7,6 +7,7 @@ import { ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
 import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
 import { causeOf } from './failures.ts'
+import { nowMs } from './moments.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
 const standing = defineSignal<[RunStanding]>('standing')
@@ -121,9 +122,4 @@ export class Hold {
   heldMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
-}
-
-/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
-function nowMs(): number {
-  return Number(new Date())
 }

@@ -26,13 +26,13 @@ export class Moments {
 
   /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
   hear(): void {
-    const nowMs = Number(new Date())
+    const now = nowMs()
     this.#made = 0
-    if (nowMs === this.#heardMs) return
+    if (now === this.#heardMs) return
     // What is heard first makes no other moment known, and still comes between calls.
     this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0
     this.#knownMs = this.#heardMs
-    this.#heardMs = nowMs
+    this.#heardMs = now
   }
 
   /** What is no local call answers: a timer, an activity, another flow. */
@@ -56,4 +56,9 @@ function orderOf({ place, pointer }: CallRequest['step']): number {
   const nth = Number(/~x(\d+)[^~]*$/.exec(place)?.[1] ?? 0)
   const index = Number(/\/(\d+)\/[^/]*$/.exec(pointer)?.[1] ?? 0)
   return (nth % 2 ** 12) * 2 ** 8 + (index % 2 ** 8)
+}
+
+/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
+export function nowMs(): number {
+  return Number(new Date())
 }

@@ -1,5 +1,6 @@
 /** How much of what a flow hands to its calls is on its way: the room holds all of it, and one message takes so much. */
 
+import type { Json } from '../../flows-dsl/ir.ts'
 import { LIMITS } from '../core/limits.ts'
 
 export class UnderWay {
@@ -20,4 +21,9 @@ export class UnderWay {
       this.#sent -= sent
     }
   }
+}
+
+/** Bytes of a value as it travels: JSON in UTF-8. */
+export function sizeOf(value: Json): number {
+  return new TextEncoder().encode(JSON.stringify(value)).length
 }

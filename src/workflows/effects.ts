@@ -1,0 +1,146 @@
+/** What a flow asks of the world, as timers, activities and children of a durable workflow. */
+
+import {
+  allHandlersFinished,
+  CancellationScope,
+  isCancellation,
+  sleep,
+  uuid4,
+  workflowInfo,
+} from '@temporalio/workflow'
+import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
+import type { Effects } from '../../flows-dsl/run.ts'
+import type { StepRef } from '../../flows-dsl/tasks/task.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { FlowRunInput } from '../core/work.ts'
+import { callOf, isSlow, localCall } from './calls.ts'
+import type { Details } from './details.ts'
+import type { Hold } from './hold.ts'
+import { type Moments, nowMs } from './moments.ts'
+import type { Recorder } from './recorder.ts'
+import type { Reuse } from './reuse.ts'
+import { runSubflow } from './subflow.ts'
+import { sizeOf, UnderWay } from './under-way.ts'
+
+/** What keeps account of a run, beside its interpreter. */
+interface Books {
+  readonly moments: Moments
+  readonly recorder: Recorder
+  readonly hold: Hold
+  readonly reuse: Reuse
+  readonly details: Details
+}
+
+export function effects(input: FlowRunInput, books: Books): Effects {
+  const { recorder, hold, reuse } = books
+  return {
+    nowMs,
+    record: (event) => {
+      reuse.entered(event.step)
+      recorder.record(event, reuse.isUsed(event.step))
+    },
+    sleep: sleeping(books),
+    call: calling(input, books),
+    wait: waiting(input, books),
+    isFull: () => workflowInfo().continueAsNewSuggested,
+    settled: async () => {
+      // Whoever is to be answered is answered here.
+      do await recorder.flush(hold.isOn ? 'suspended' : 'running')
+      while (!allHandlersFinished())
+    },
+    held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
+    random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
+    scope: (work, { isShielded } = { isShielded: false }) => {
+      const scope = new CancellationScope({ cancellable: !isShielded })
+      void scope.run(work)
+      return { cancel: () => scope.cancel() }
+    },
+    isCancellation,
+  }
+}
+
+function sleeping({ recorder, hold, reuse, moments, details }: Books): Effects['sleep'] {
+  return async (durationMs, step, { limits } = { limits: false }) => {
+    if (!limits && reuse.hasSlept(step)) return
+    if (hold.isOn) await stillness(hold, recorder)
+    refuseEndless(step)
+    const { summary } = step
+    if (!limits) recorder.waits(step)
+    const heldMs = hold.heldMs()
+    const left = limits ? undefined : details.at(step)
+    try {
+      const shown = recorder.flush('waiting')
+      const timer = sleep(durationMs, { summary })
+      moments.answeredBy(timer)
+      await Promise.all([shown, timer])
+      if (hold.isOn || hold.heldMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+    } finally {
+      left?.()
+    }
+    reuse.answered()
+  }
+}
+
+function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Books): Effects['call'] {
+  const underWay = new UnderWay()
+  return async (request) => {
+    const before = reuse.take(request.step)
+    if (before !== undefined) return before
+    if (hold.isOn) await stillness(hold, recorder)
+    refuseEndless(request.step)
+    const giveBack = underWay.take(sizeOf(request.arguments))
+    if (giveBack === undefined)
+      throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
+    const left = details.at(request.step)
+    try {
+      const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
+      if (asked.local === true) return await localCall(asked, hold, moments)
+      const shown = isSlow(asked) ? recorder.flush('running') : undefined
+      const answer = callOf(asked, hold)
+      moments.answeredBy(answer)
+      const [, output] = await Promise.all([shown, answer])
+      return output
+    } finally {
+      left()
+      giveBack()
+      reuse.answered()
+      if (hold.isPaused) await stillness(hold, recorder)
+    }
+  }
+}
+
+function waiting(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Books): Effects['wait'] {
+  return async (what, asked, step) => {
+    const before = reuse.take(step)
+    if (before !== undefined) return before
+    if (hold.isOn) await stillness(hold, recorder)
+    recorder.waits(step)
+    const left = details.at(step)
+    await recorder.flush('waiting')
+    if (what === 'workflow') {
+      const output = runSubflow({ details: asked, step, hold, parent: input })
+      moments.answeredBy(output)
+      const answered = () => reuse.answered()
+      void output.then(answered, answered)
+      void output.then(left, left)
+      return output
+    }
+    const { cancelRequested } = CancellationScope.current()
+    void cancelRequested.catch(left)
+    return cancelRequested
+  }
+}
+
+/** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */
+function refuseEndless({ pointer }: StepRef): void {
+  const { historyLength, historySize } = workflowInfo()
+  if (historyLength <= LIMITS.runEventsMax && historySize <= LIMITS.runHistoryBytesMax) return
+  const detail = 'The run has made too many steps, or carried too much; start another for the rest.'
+  throw new FinalError(ERRORS.runtime, detail, pointer)
+}
+
+/** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
+async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
+  if (hold.isPaused) await recorder.flush()
+  await hold.lifted()
+}
