@@ -1,4 +1,4 @@
-/** Two hundred runs while workers are killed and connections are cut: each does each thing once. */
+/** Runs while workers and Temporal are killed and connections are cut: each ends, and does each of its effects once. */
 
 import fc from 'fast-check'
 import { Pool } from 'pg'
@@ -16,6 +16,8 @@ beforeAll(async () => {
   own = await ownPlatform()
   started = own.started
   room = own.room
+  await call('POST', `${room.flows}/definitions`, { source: SOURCE })
+  expect((await call('POST', `${room.flows}/definitions/ledger/versions`, {})).status).toBe(201)
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -40,8 +42,8 @@ do:
 `
 
 /** By the pid that the supervisor knows: only what this test started. */
-function killWorker(): void {
-  const pid = started.stack.supervisor.pid('worker')
+function kill(name: 'worker' | 'temporal'): void {
+  const pid = started.stack.supervisor.pid(name)
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
 }
 
@@ -87,37 +89,65 @@ async function open(): Promise<unknown[]> {
   return pages.flatMap(({ body }) => body.data ?? [body])
 }
 
-test('each run ends, and has done each of its effects once', async () => {
-  await call('POST', `${room.flows}/definitions`, { source: SOURCE })
-  expect((await call('POST', `${room.flows}/definitions/ledger/versions`, {})).status).toBe(201)
+/** Starts them, ten at a time, while `breaking` breaks what it can; @returns when all have ended */
+async function runAll(
+  runs: readonly number[],
+  breaking: (isOver: () => boolean) => Promise<void>,
+): Promise<void> {
   let isOver = false
-  const breaking = (async () => {
-    const arbitrary = fc.array(fc.integer({ min: 1_500, max: 5_000 }), { minLength: 5, maxLength: 5 })
-    const [pauses = []] = fc.sample(arbitrary, { seed: 20261121, numRuns: 1 })
-    for (const [index, ms] of pauses.entries()) {
-      await new Promise((done) => setTimeout(done, ms))
-      if (isOver) return
-      // Four times: who dies five times in a minute is not started again.
-      if (index === 2) await cutConnections()
-      else killWorker()
-    }
-  })()
-  const left = Array.from({ length: RUNS }, (_, n) => n)
+  const broken = breaking(() => isOver)
+  const left = [...runs]
   const lane = async () => {
     for (let n = left.shift(); n !== undefined; n = left.shift()) await start(n)
   }
   await Promise.all(Array.from({ length: 10 }, lane))
-  await breaking
+  await broken
   isOver = true
   await eventually(async () => ((await open()).length === 0 ? true : undefined), 240_000).catch(
     async (error) => {
       throw new Error(`${error}: ${JSON.stringify((await open()).slice(0, 5))}`)
     },
   )
+}
+
+/** What was done for each run, once: nothing twice, nothing left out. */
+async function expectOnce(runs: readonly number[]): Promise<void> {
   const entries = await ledger()
-  for (let n = 0; n < RUNS; n++) {
+  for (const n of runs) {
     const wanted = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
     expect(entries.get(n)?.toSorted(), `run ${n}`).toEqual(wanted)
   }
-  expect(entries.size).toBe(RUNS)
+}
+
+const numbers = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n)
+
+test('Temporal is killed while runs go on and others start: none is lost, and each does each thing once', async () => {
+  const runs = numbers(1_000, 60)
+  const before = started.stack.supervisor.pid('temporal')
+  await runAll(runs, async () => {
+    // In the midst of it: what has begun goes on, what is asked for meanwhile is refused and asked again.
+    await eventually(async () => ((await ledger()).size >= 15 ? true : undefined), 60_000)
+    kill('temporal')
+  })
+  expect(started.stack.supervisor.pid('temporal')).not.toBe(before)
+  await expectOnce(runs)
+}, 300_000)
+
+test('workers are killed and connections are cut: each run ends, and has done each of its effects once', async () => {
+  // The crashes of before do not count.
+  await started.stack.supervisor.restart('worker')
+  const runs = numbers(0, RUNS)
+  await runAll(runs, async (isOver) => {
+    const arbitrary = fc.array(fc.integer({ min: 1_500, max: 5_000 }), { minLength: 5, maxLength: 5 })
+    const [pauses = []] = fc.sample(arbitrary, { seed: 20261121, numRuns: 1 })
+    for (const [index, ms] of pauses.entries()) {
+      await new Promise((done) => setTimeout(done, ms))
+      if (isOver()) return
+      // Four times: who dies five times in a minute is not started again.
+      if (index === 2) await cutConnections()
+      else kill('worker')
+    }
+  })
+  await expectOnce(runs)
+  expect((await ledger()).size).toBe(RUNS + 60)
 }, 480_000)

@@ -8,14 +8,18 @@ import type { PayloadCodec } from '@temporalio/common'
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
 import { DeterminismViolationError } from '@temporalio/workflow'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { TASKS } from '../../flows-dsl/tasks/index.ts'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
 import type { WirePayload } from '../../src/platform/payloads/desk.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { binary } from '../../stack/binaries.mjs'
+import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
+import { KINDS, prepare, runKind } from './kinds.ts'
+import { Place } from './place.ts'
 
 const FOLDER = new URL('histories/', import.meta.url)
 type History = Parameters<typeof Worker.runReplayHistory>[1]
@@ -64,6 +68,13 @@ test('there is a history of each workflow type', () => {
       '0.1.0-registration.json',
     ]),
   )
+})
+
+test('there is a history of each kind of task', () => {
+  const kept = names.flatMap((name) => /-task-(.+)\.json$/.exec(name)?.[1] ?? [])
+  expect(KINDS.map(({ name }) => name).filter((name) => !kept.includes(name))).toEqual([])
+  const shown = KINDS.map(({ name }) => name.split('-')[0])
+  expect(TASKS.map(({ kind }) => kind).filter((kind) => !shown.includes(kind))).toEqual([])
 })
 
 test.each(names)('%s replays', async (name) => {
@@ -162,6 +173,21 @@ test('what schedules start replays too', async () => {
     }
   })
 }, 60_000)
+
+test('runs of each kind of task replay too', async () => {
+  const kinds = { place: new Place(await aRoom(), inject('tenon')), outside: await Outside.open() }
+  try {
+    await prepare(kinds)
+    for (const kind of KINDS) {
+      const { workflow_id } = await runKind(kind, kinds)
+      const history = await download(workflow_id)
+      await replay(history, workflow_id)
+      if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
+    }
+  } finally {
+    await kinds.outside.close()
+  }
+}, 180_000)
 
 /** As an operator gets it: the same JSON that the Temporal UI downloads. */
 async function download(workflowId: string): Promise<unknown> {

@@ -1,8 +1,8 @@
 /** Made-up flows on Temporal and in the simulator: the same end, by the same steps. */
 
-import fc from 'fast-check'
-import { beforeAll, expect, test } from 'vitest'
-import { flowTexts } from '../flows/generated.ts'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { agrees, madeUpFlows } from '../flows/agreement.ts'
+import { Place } from '../flows/place.ts'
 import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
 
 const FLOWS = 40
@@ -12,53 +12,10 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-interface Told {
-  readonly status: string
-  readonly output: unknown
-  readonly error?: { readonly type: string; readonly instance: string } | null
-}
-
-const essence = ({ status, output, error }: Told) => ({
-  status,
-  output: status === 'completed' ? output : null,
-  error: error ? { type: error.type, instance: error.instance } : null,
-})
-
 test('they agree', async () => {
-  const as = room.operator
-  const sources = fc.sample(
-    // Names that no store keeps end a run with another error than a simulation.
-    flowTexts(false).filter((text) => !text.includes('u0000')),
-    { seed: 88, numRuns: FLOWS },
-  )
+  const place = new Place(room, inject('tenon'))
   const ends: string[] = []
-  for (const [n, source] of sources.entries()) {
-    const name = `made-${n}`
-    const { body: simulated } = await call('POST', `${room.flows}/simulate`, {
-      as,
-      body: { source, input: {} },
-    })
-    await call('POST', `${room.flows}/definitions`, { as, body: { name, source } })
-    const published = await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
-    expect(published.status, JSON.stringify(published.body)).toBe(201)
-    const { body: begun } = await call('POST', `${room.flows}/definitions/${name}/executions`, {
-      as,
-      body: { input: {} },
-    })
-    const run = await eventually(async () => {
-      const { body } = await call('GET', `${room.flows}/executions/${begun.id}`, { as })
-      return body.ended_at === null ? undefined : body
-    })
-    expect(essence(run), source).toEqual(essence(simulated))
-    const entered = simulated.trace
-      .filter(({ phase }: { phase: string }) => phase === 'started' || phase === 'skipped')
-      .map(({ pointer }: { pointer: string }) => pointer)
-    expect(
-      run.steps.map(({ pointer }: { pointer: string }) => pointer),
-      source,
-    ).toEqual(entered.slice(0, 1_000))
-    ends.push(run.status)
-  }
+  for (const [n, source] of madeUpFlows(FLOWS).entries()) ends.push(await agrees(place, `made-${n}`, source))
   // Not all of them alike.
   expect(new Set(ends).size).toBeGreaterThan(1)
 }, 180_000)
