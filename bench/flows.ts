@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type Started, startPlatform } from '../test/support/start.ts'
 import { usedUs } from './cpu.ts'
 import { handWritten } from './flows/hand.ts'
+import { zigflow } from './flows/zigflow.ts'
 import { interleaved, print, throughput } from './measure.ts'
 import { aRoom } from './room.ts'
 
@@ -67,29 +68,35 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     await admin.post(base, { source })
     await admin.post(`${base}/${name}/versions`, {})
   }
-  const hand = await handWritten(running.env['TEMPORAL_ADDRESS'] ?? '')
+  const address = running.env['TEMPORAL_ADDRESS'] ?? ''
+  const hand = await handWritten(address)
+  const peer = await zigflow(address, input.url)
+  if (peer === undefined) print('Zigflow is left out: ZIGFLOW names no program.')
   const flow = async (name: Work) => {
     const run = await admin.post<{ status: string }>(`${base}/${name}/executions`, { input }, 30)
     if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
   }
+  const worksOf = (name: Work): Readonly<Record<string, () => Promise<unknown>>> => ({
+    'by hand': () => hand.run(name, input),
+    flow: () => flow(name),
+    ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
+  })
   print('one at a time', 'p50 ms', 'p99 ms', '× by hand')
   for (const name of names) {
-    const works = { 'by hand': () => hand.run(name, input), flow: () => flow(name) }
-    const figures = await interleaved(name === 'fan' ? 10 : LATENCY_ROUNDS, works)
+    const figures = await interleaved(name === 'fan' ? 10 : LATENCY_ROUNDS, worksOf(name))
     for (const [who, { p50Ms, p99Ms }] of Object.entries(figures))
-      print(`${name}, ${who}`, p50Ms, p99Ms, p50Ms / figures['by hand'].p50Ms)
+      print(`${name}, ${who}`, p50Ms, p99Ms, p50Ms / (figures['by hand']?.p50Ms ?? 0))
   }
   print(`\n${LANES} at once`, 'per s', '× by hand', 'worker µs', 'API µs', 'servers µs')
   for (const name of names) {
-    const works = { 'by hand': () => hand.run(name, input), flow: () => flow(name) }
     const processes = [
-      [hand.pid, stack.supervisor.pid('worker')],
+      [hand.pid, peer?.pid, stack.supervisor.pid('worker')],
       [stack.supervisor.pid('api')],
       ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
     ]
-    await crowded(name, name === 'fan' ? 4 : LANES, works, processes)
+    await crowded(name, name === 'fan' ? 4 : LANES, worksOf(name), processes)
   }
-  await hand.stop()
+  await Promise.all([hand.stop(), peer?.stop()])
   echo.close()
 }
 

@@ -1,0 +1,61 @@
+/** Zigflow with the same three calls, where `ZIGFLOW` names its program: a flow language on Temporal, in Go. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Client, Connection } from '@temporalio/client'
+
+const QUEUE = 'zigflow'
+const TYPE = 'calls'
+let n = 0
+
+export interface Zigflow {
+  readonly pid: number | undefined
+  run(): Promise<unknown>
+  stop(): Promise<void>
+}
+
+/** @returns nothing where there is no such program */
+export async function zigflow(address: string, url: string): Promise<Zigflow | undefined> {
+  const program = process.env['ZIGFLOW']
+  if (program === undefined) return undefined
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-zigflow-'))
+  const file = join(dir, 'calls.yaml')
+  await writeFile(file, source(url))
+  const worker = spawn(program, ['run', '-f', file, '-H', address, '--disable-telemetry'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const connection = await Connection.connect({ address })
+  const client = new Client({ connection })
+  const stop = async () => {
+    await end(worker)
+    await Promise.all([connection.close(), rm(dir, { recursive: true, force: true })])
+  }
+  const run = () => {
+    const workflowId = `zigflow-${process.pid}-${n++}`
+    return client.workflow.execute(TYPE, { taskQueue: QUEUE, workflowId, args: [{}] })
+  }
+  // Its first run waits until it listens.
+  await Promise.race([run(), delay(20_000).then(() => Promise.reject(new Error('Zigflow does not answer')))])
+  return { pid: worker.pid, run, stop }
+}
+
+function source(url: string): string {
+  const get = (name: string) => `  - ${name}: { call: http, with: { method: get, endpoint: '${url}' } }`
+  return [
+    `document: { dsl: 1.0.0, taskQueue: ${QUEUE}, workflowType: ${TYPE}, version: 0.0.1, title: Calls }`,
+    'do:',
+    ...['one', 'two', 'three'].map(get),
+    '',
+  ].join('\n')
+}
+
+async function end(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null) return
+  const ended = once(worker, 'exit')
+  worker.kill()
+  await ended
+}
