@@ -18,6 +18,13 @@ function costOf(work: () => unknown): { ms: number; problem: Problem } {
   }
   throw new Error('it should have been refused')
 }
+/** What this machine takes, now, to write and read a body of 300,000 members: a slow one is slow with all of them. */
+function yardstick(): number {
+  const before = process.cpuUsage()
+  JSON.parse(JSON.stringify(named(300_000)))
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1_000
+}
 const list = <T>(length: number, item: (n: number) => T) => Array.from({ length }, (_, n) => item(n))
 const named = (length: number) => Object.fromEntries(list(length, (n) => [`k${n}`, 1]))
 
@@ -25,7 +32,7 @@ test('a list of two million zeros is refused by its size, not by looking at each
   const zeros = list(2_000_000, () => 0)
   const { ms, problem } = costOf(() => checkFields({ zeros }))
   expect(problem.code).toBe('body_too_large')
-  expect(ms).toBeLessThan(600)
+  expect(ms).toBeLessThan(6 * yardstick())
 })
 
 test('what is deeper than the stack is refused for its depth', () => {
@@ -47,7 +54,7 @@ test.each([
   const { ms, problem } = costOf(() => batchDocuments.parse(input))
   expect([problem.code, problem.errors.length > 0]).toEqual(['validation_failed', true])
   expect(problem.detail).toMatch(detail)
-  expect(ms).toBeLessThan(600)
+  expect(ms).toBeLessThan(6 * yardstick())
 })
 
 test.each<[string, Record<string, unknown>]>([
@@ -58,7 +65,7 @@ test.each<[string, Record<string, unknown>]>([
 ])('a filter with %s is refused, and soon', (_name, filter) => {
   const { ms, problem } = costOf(() => readBodyFilter(filter))
   expect(problem.code).toBe('filter_too_large')
-  expect(ms).toBeLessThan(250)
+  expect(ms).toBeLessThan(3 * yardstick())
 })
 
 test('a filter with as much as it may have is read', () => {
@@ -72,7 +79,7 @@ test('a statement of 200 columns is put together in a fraction of a millisecond'
   const before = process.cpuUsage()
   for (let n = 0; n < 1_000; n++) commas(columns)
   const { user, system } = process.cpuUsage(before)
-  expect((user + system) / 1_000).toBeLessThan(250)
+  expect((user + system) / 1_000).toBeLessThan(3 * yardstick())
   expect(commas(columns.slice(0, 3)).text).toBe('$1::text, $2::text, $3::text')
   expect(commas([]).text).toBe('')
 })
