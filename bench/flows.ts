@@ -21,8 +21,9 @@ const flowOf = (name: string, ...tasks: readonly string[]) =>
     '\n',
   )
 
-const GET = (name: string) =>
-  `- ${name}: { call: http, with: { method: GET, endpoint: '\${ $workflow.input.url }' } }`
+const GET = (name: string, more = '') =>
+  `- ${name}: { call: http, with: { method: GET, endpoint: '\${ $workflow.input.url }' }${more} }`
+const BESIDE = ', metadata: { tenon: { local: true } }'
 
 const SOURCES = {
   steps: flowOf(
@@ -34,6 +35,7 @@ const SOURCES = {
     "- fifth: { set: '${ . + { done: true } }' }",
   ),
   calls: flowOf('calls', GET('one'), GET('two'), GET('three')),
+  local: flowOf('local', GET('one', BESIDE), GET('two', BESIDE), GET('three', BESIDE)),
   fan: flowOf(
     'fan',
     `- all:\n    for: { each: n, in: '\${ [range(100)] }', concurrency: 100 }\n    do: [ ${GET('one').slice(2)} ]`
@@ -41,14 +43,16 @@ const SOURCES = {
       .replace(/ \]$/, ' } ]'),
   ),
 } as const
-type Work = keyof typeof SOURCES
+/** That of `local` is that of `calls`, with calls beside the run. */
+type Work = Exclude<keyof typeof SOURCES, 'local'>
+const WORKS: readonly Work[] = ['steps', 'calls', 'fan']
 
 /** Prints latency one at a time, throughput of fifty, and whose processor's time it was. @param only some of the works */
 export async function flows(only: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { checkReplies: false })
   try {
-    const named = (Object.keys(SOURCES) as Work[]).filter((name) => only.length === 0 || only.includes(name))
+    const named = WORKS.filter((name) => only.length === 0 || only.includes(name))
     await against(started, named)
   } finally {
     await started.stop()
@@ -72,13 +76,14 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
   const hand = await handWritten(address)
   const peer = await zigflow(address, input.url)
   if (peer === undefined) print('Zigflow is left out: ZIGFLOW names no program.')
-  const flow = async (name: Work) => {
+  const flow = async (name: keyof typeof SOURCES) => {
     const run = await admin.post<{ status: string }>(`${base}/${name}/executions`, { input }, 30)
     if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
   }
   const worksOf = (name: Work): Readonly<Record<string, () => Promise<unknown>>> => ({
     'by hand': () => hand.run(name, input),
     flow: () => flow(name),
+    ...(name === 'calls' && { 'flow, local': () => flow('local') }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
   print('one at a time', 'p50 ms', 'p99 ms', '× by hand')
