@@ -6,7 +6,7 @@ import threads, { type WorkerOptions } from 'node:worker_threads'
 const WITHOUT_HOOKS = `data:text/javascript,import v8 from 'node:v8'; v8.promiseHooks.createHook = undefined`
 
 /**
- * Where each promise was made is told by the query `__stack_trace`, and costs two fifths of a workflow thread's time. Of an
+ * Where each promise was made is told by the query `__stack_trace`, and costs three tenths of a workflow thread's time. Of an
  * interpreter it would show the interpreter; where a run stands is in its details, and in its record. To be called before
  * the first worker is made. A change of a module of Node that wants the pinned SDK (`lib/workflow/threaded-vm.js`).
  */
