@@ -10,6 +10,7 @@ export class News {
   readonly #teller: Redis
   readonly #hearer: Redis
   readonly #onError: (error: unknown) => void
+  #hear: (name: string) => void = () => {}
   #listening = false
 
   constructor(url: string, onError: (error: unknown) => void) {
@@ -18,6 +19,7 @@ export class News {
     this.#onError = onError
     this.#teller.on('error', onError)
     this.#hearer.on('error', onError)
+    this.#hearer.on('message', (_channel, name) => this.#hear(name))
   }
 
   /** Does not wait, and never throws: nothing depends on its being heard. */
@@ -25,12 +27,16 @@ export class News {
     this.#teller.publish(CHANNEL, name).catch(this.#onError)
   }
 
-  /** Calls for each that is told from now on, through lost connections too. The first caller is the only one. */
+  /** Calls for each that is told from now on, through lost connections too. Whoever listens last is the one who hears. */
   listen(hear: (name: string) => void): void {
+    this.#hear = hear
     if (this.#listening) return
     this.#listening = true
-    this.#hearer.on('message', (_channel, name) => hear(name))
-    this.#hearer.subscribe(CHANNEL).catch(this.#onError)
+    this.#hearer.subscribe(CHANNEL).catch((error: unknown) => {
+      // The next one who listens asks again.
+      this.#listening = false
+      this.#onError(error)
+    })
   }
 
   close(): void {
