@@ -83,9 +83,9 @@ export class Lookout {
   readonly #news: News
   readonly #watched = new Map<string, Watched>()
   readonly #closed = new AbortController()
-  /** Those that are said to have news. */
-  #heard = new Map<string, Watched>()
-  #following: Promise<void> | undefined
+  /** Those that the next question is about. */
+  #asked = new Map<string, Watched>()
+  #asking: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
   constructor(database: Batches, news: News, onError: (error: unknown) => void) {
@@ -121,28 +121,31 @@ export class Lookout {
   async close(): Promise<void> {
     this.#closed.abort()
     this.#news.close()
-    await Promise.all([this.#looking, this.#following])
+    await Promise.allSettled([this.#looking, this.#asking])
   }
 
   #hear(key: string): void {
     const watched = this.#watched.get(key)
     if (watched === undefined) return
-    this.#heard.set(key, watched)
-    this.#following ??= this.#follow()
+    // Should it fail, whoever looks by and by says so.
+    this.#lookAt([[key, watched]]).catch(() => {})
   }
 
-  /** As long as there is news; what comes during one question is part of the next. Never rejects. */
-  async #follow(): Promise<void> {
-    try {
-      while (this.#heard.size > 0) {
-        const asked = this.#heard
-        this.#heard = new Map()
-        await this.#lookAt(asked)
-      }
-    } catch (error) {
-      this.#onError(error)
+  /** One question after the other, so that none tells what was before the last; what comes during one is part of the next. */
+  #lookAt(those: Iterable<[string, Watched]>): Promise<void> {
+    for (const [key, watched] of those) this.#asked.set(key, watched)
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined
+    })
+    return this.#asking
+  }
+
+  async #ask(): Promise<void> {
+    while (this.#asked.size > 0) {
+      const asked = [...this.#asked]
+      this.#asked = new Map()
+      await this.#see(asked)
     }
-    this.#following = undefined
   }
 
   /** For as long as somebody watches. Never rejects. */
@@ -159,8 +162,8 @@ export class Lookout {
     this.#looking = undefined
   }
 
-  async #lookAt(asked: ReadonlyMap<string, Watched>): Promise<void> {
-    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed([...asked]))) {
+  async #see(asked: readonly (readonly [string, Watched])[]): Promise<void> {
+    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
       const gone = events === null
       this.#watched.get(key)?.see({
         events: events ?? 0,
