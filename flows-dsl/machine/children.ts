@@ -57,7 +57,8 @@ export class Children {
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
       const { call, arguments: given, local } = child
-      const beside = local === true && this.#desk.frames.goesBeside(task) && { beside: true as const }
+      const beside = local === true &&
+        this.#desk.frames.forksAbove(task).length > 0 && { beside: true as const }
       return {
         do: 'call',
         function: call,

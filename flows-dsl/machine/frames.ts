@@ -3,7 +3,7 @@
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf } from '../json.ts'
 import { nameOf, placeOf } from './places.ts'
-import type { EffectFrame, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
+import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
 
 /** A frame that is to be added: the table gives it its number, its place, and no children. */
 type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>
@@ -79,12 +79,14 @@ export class Frames {
     return { context: {}, isExported: false }
   }
 
-  /** Whether it goes on beside others: it, or something around it, has a `$context` of its own. */
-  goesBeside(frame: Frame): boolean {
+  /** The tasks above a frame that have begun several at once, and which of those the frame is in. */
+  forksAbove(frame: Frame): Fork[] {
+    const forks: Fork[] = []
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
-      if (at.memory !== undefined && at.parent !== 0) return true
+      // Whatever has a `$context` of its own goes on beside its siblings; the flow as a whole has none.
+      if (at.memory !== undefined && at.parent !== 0) forks.push({ task: at.parent, branch: at.id })
     }
-    return false
+    return forks
   }
 
   /** Variables that the tasks around a frame have made, the inner before the outer. */

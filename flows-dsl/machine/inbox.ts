@@ -37,7 +37,7 @@ export class Inbox {
     const taken: Fork[][] = []
     for (const task of this.#frames.tasks()) {
       if (!this.#frames.isOpen(task)) continue
-      const forks = this.#forksAbove(task)
+      const forks = this.#frames.forksAbove(task)
       if (offer(task)) taken.push(forks)
     }
     this.#keep({ event, size: JSON.stringify(event).length, taken })
@@ -45,7 +45,7 @@ export class Inbox {
 
   /** Shows a task what was kept and may be its own, the oldest first. @param take says whether it takes it */
   early(task: TaskFrame, take: (event: JsonObject) => boolean): void {
-    const forks = this.#forksAbove(task)
+    const forks = this.#frames.forksAbove(task)
     const { events } = this.#state
     for (const one of events) {
       if (isFree(one, forks) && take(one.event)) one.taken.push(forks)
@@ -65,16 +65,6 @@ export class Inbox {
   /** Nobody can take what was taken outside of all that still goes on at the same time. */
   #isWanted({ taken }: KeptEvent): boolean {
     return taken.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
-  }
-
-  /** The tasks above a frame that have begun several at once, and which of those the frame is in. */
-  #forksAbove(task: TaskFrame): Fork[] {
-    const forks: Fork[] = []
-    for (let at = this.#frames.get(task.id); at !== undefined; at = this.#frames.get(at.parent)) {
-      // Whatever has a `$context` of its own goes on beside its siblings; the flow as a whole has none.
-      if (at.memory !== undefined && at.parent !== 0) forks.push({ task: at.parent, branch: at.id })
-    }
-    return forks
   }
 }
 
