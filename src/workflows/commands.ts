@@ -25,23 +25,24 @@ interface Run {
 /** Listens from now on: what comes before the run has begun is kept by it. */
 export function listenTo(run: Run): void {
   const { drive, hold, recorder, moments } = run
-  const heard = <T>(work: () => T): T => {
-    moments.hear()
-    return work()
-  }
   // A run that is held has nothing open that would tell it.
   CancellationScope.current().cancelRequested.catch(() => {
     moments.hear()
     if (hold.isPaused) void turn(run, { paused: false, reason: null })
     drive.cancel()
   })
-  setHandler(event, (said) => heard(() => drive.event(withoutHandles(said))))
-  setHandler(decide, ({ step, decision }) =>
-    heard(() => answer(drive.decide(step, withoutHandles(decision)))),
-  )
-  setHandler(release, ({ step, ...rest }) =>
-    heard(() => answer(drive.release(step, withoutHandles(rest.release)))),
-  )
+  setHandler(event, (said) => {
+    moments.hear()
+    drive.event(withoutHandles(said))
+  })
+  setHandler(decide, ({ step, decision }) => {
+    moments.hear()
+    return answer(drive.decide(step, withoutHandles(decision)))
+  })
+  setHandler(release, ({ step, ...rest }) => {
+    moments.hear()
+    return answer(drive.release(step, withoutHandles(rest.release)))
+  })
   setHandler(pause, async (asked) => {
     moments.hear()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
