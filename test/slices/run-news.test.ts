@@ -1,9 +1,9 @@
 /** News of executions: told in one process, heard in another; who could not listen at first can later. */
 
-import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, inject, test } from 'vitest'
 import { News } from '../../src/platform/runs/news.ts'
 import { Ports } from '../../stack/ports.ts'
+import { passingTo } from '../support/passing.ts'
 import { eventually, unique } from '../support/tenants.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
@@ -49,7 +49,7 @@ test('where nobody answers at first, the next who listens is heard', async () =>
   const hearer = opened(through.href, errors)
   hearer.listen((name) => heard.push(name))
   await eventually(async () => (errors.length > 1 ? true : undefined))
-  open.push(await relay(port, new URL(url)))
+  open.push(await passingTo(new URL(url), { port }))
   const [teller, name] = [opened(url), unique('run')]
   await eventually(async () => {
     hearer.listen((told) => heard.push(told))
@@ -57,20 +57,3 @@ test('where nobody answers at first, the next who listens is heard', async () =>
     return heard.includes(name) ? true : undefined
   }, 15_000)
 })
-
-/** Passes bytes to the server and back. */
-async function relay(port: number, { hostname, port: at }: URL): Promise<{ close(): void }> {
-  const sockets: Socket[] = []
-  const server: Server = createServer((socket) => {
-    const there = connect(Number(at), hostname)
-    sockets.push(socket, there)
-    for (const each of [socket, there]) each.on('error', () => {})
-    socket.pipe(there).pipe(socket)
-  })
-  await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
-  const close = () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  }
-  return { close }
-}

@@ -1,5 +1,6 @@
 /** Valkey Streams: the only builder of their keys, one reader per process, and the fan-out to whoever subscribed. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -28,6 +29,7 @@ export type Listener = (entry: Entry) => void
 export const START = '0-0'
 const BLOCK_MS = 5_000
 const RETRY_MS = 500
+const UNBLOCK_MS = 10
 
 /** Where a stream is. The braces keep a tenant's keys on one node of a cluster. */
 export type StreamKey = `tenon:{${TenantId}}:${string}`
@@ -44,6 +46,9 @@ export class Streams {
   readonly #reader: Redis
   readonly #onError: (error: Error) => void
   readonly #heard = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
+  /** Streams that the reader waits for. */
+  #awaited: ReadonlySet<StreamKey> = new Set()
+  #readerId: number | undefined
   #reading = false
   #closed = false
 
@@ -70,19 +75,20 @@ export class Streams {
 
   /**
    * Calls the listener for each entry from now on.
-   * @returns the id after which it listens, and how to stop
+   * @returns the id after which it hears every entry, and how to stop
    */
   async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
-    const after = await this.lastId(key)
-    const known = this.#heard.get(key) ?? { last: after, listeners: new Set() }
+    const last = await this.lastId(key)
+    // Where others listen already, it hears what they hear next, which may be what came since the last one was asked for.
+    const known = this.#heard.get(key) ?? { last, listeners: new Set() }
     known.listeners.add(listener)
     this.#heard.set(key, known)
-    this.#wake()
+    this.#wake(key)
     const stop = () => {
       known.listeners.delete(listener)
       if (known.listeners.size === 0 && this.#heard.get(key) === known) this.#heard.delete(key)
     }
-    return { after, stop }
+    return { after: known.last, stop }
   }
 
   /** Entries after one id up to another, oldest first; only the first few, since each may be large. */
@@ -116,20 +122,22 @@ export class Streams {
   }
 
   /** Starts the reader, or makes one that waits for other streams look again. */
-  #wake(): void {
+  #wake(key: StreamKey): void {
     if (this.#reading) {
-      this.#unblock().catch(this.#onError)
+      this.#unblock(key).catch(this.#onError)
       return
     }
     this.#reading = true
     void this.#read()
   }
 
-  async #unblock(): Promise<void> {
-    if (this.#readerId !== undefined) await this.#redis.client('UNBLOCK', this.#readerId)
+  /** More than once where need be: a question that is still on its way to the server cannot be ended there. */
+  async #unblock(key: StreamKey): Promise<void> {
+    while (this.#heard.has(key) && !this.#awaited.has(key) && !this.#closed) {
+      if (this.#readerId !== undefined) await this.#redis.client('UNBLOCK', this.#readerId)
+      await pause(UNBLOCK_MS)
+    }
   }
-
-  #readerId: number | undefined
 
   /** Waits for all streams that are listened to at once, for as long as there are any. Never rejects. */
   async #read(): Promise<void> {
@@ -140,7 +148,7 @@ export class Streams {
       } catch (error) {
         this.#readerId = undefined
         if (!this.#closed) this.#onError(error as Error)
-        await new Promise((done) => setTimeout(done, RETRY_MS))
+        await pause(RETRY_MS)
       }
     }
     this.#reading = false
@@ -149,13 +157,15 @@ export class Streams {
   async #readOnce(): Promise<void> {
     const waiting = [...this.#heard]
     const keys = waiting.map(([key]) => key)
+    this.#awaited = new Set(keys)
     const places = waiting.map(([, { last }]) => last)
     const count = LIMITS.eventsReadAtOnce
     const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
     for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
       const subscribed = this.#heard.get(key)
       for (const entry of rows.map(toEntry)) {
-        if (subscribed === undefined) continue
+        // Who listens anew since this was asked for may be further on.
+        if (subscribed === undefined || !isBefore(subscribed.last, entry.id)) continue
         subscribed.last = entry.id
         for (const listener of subscribed.listeners) listener(entry)
       }
