@@ -6,6 +6,7 @@ import { type Principal, roleFor } from '../core/policy.ts'
 import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
 import type { Audit } from '../platform/audit/audit.ts'
 import { type AuditActor, type Deed, digestOf, type Place } from '../platform/audit/entry.ts'
+import type { RefusedKey } from '../platform/identity/auth.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { isHurried } from '../resources/audited.ts'
 import { OPERATIONS } from '../resources/index.ts'
@@ -32,6 +33,17 @@ export interface Trace {
   readonly actor?: AuditActor
   before: string | null
   after: string | null
+}
+
+/** It is in the chain of the tenant whose key it is. */
+export function traceOfRefused({ id, ref }: RefusedKey): Trace {
+  return {
+    place: ref,
+    sure: true,
+    actor: { subject: id, role: null, kind: 'api_key' },
+    before: null,
+    after: null,
+  }
 }
 
 /**

@@ -10,14 +10,14 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from '../platform/access.ts'
 import { CallerScope } from '../platform/caller.ts'
-import type { Authenticator, Visitor } from '../platform/identity/auth.ts'
+import { type Authenticator, RefusedKey, type Visitor } from '../platform/identity/auth.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { GatewayIdentity } from '../platform/identity/gateway.ts'
 import type { Standing } from '../platform/limiter/passage.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
-import { beginTrace, endTrace } from './audit.ts'
+import { beginTrace, endTrace, traceOfRefused } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
 import { sendFeed } from './feed.ts'
@@ -57,7 +57,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential, visitor))
+      principals.push(await auth.authenticate(credential, visitor).catch((error) => traced(request, error)))
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
@@ -114,6 +114,12 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       return answer(operation, input, output, request, reply)
     },
   }
+}
+
+/** Whoever has a key that is refused is told of it in the audit log. */
+function traced(request: FastifyRequest, error: unknown): never {
+  if (error instanceof RefusedKey) request.trace = traceOfRefused(error)
+  throw error
 }
 
 /** In which role, or why in none: who is refused is charged all the same, or could ask without end. */

@@ -28,7 +28,7 @@ export class Suspended extends Problem {
   }
 }
 
-type SuspendedCode = 'tenant_suspended' | 'workspace_suspended'
+export type SuspendedCode = 'tenant_suspended' | 'workspace_suspended'
 
 /** What keeps its holders out; undefined where both are active. */
 export function suspensionOf(tenant: string, workspace: string | null = 'active'): SuspendedCode | undefined {

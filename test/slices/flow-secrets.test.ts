@@ -235,5 +235,6 @@ describe('a run', () => {
     expect(traces.temporal).toContain('some words before')
     const tables = await tablesWith([...spellings, basic])
     expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
-  })
+    // Every table and every log file of all tests is looked through.
+  }, 120_000)
 })

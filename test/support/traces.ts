@@ -63,8 +63,9 @@ export async function tablesWith(texts: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const { schema, name } of tables) {
     const [row] = await asSuperuser<{ there: boolean }>(
-      `select exists (select from ${schema}."${name}" t
-        where exists (select from unnest($1::text[]) text where strpos(t::text, text) > 0)) as there`,
+      // Written as text once a row, not once for each text.
+      `select exists (select from (select t::text as row from ${schema}."${name}" t offset 0) r
+        where exists (select from unnest($1::text[]) text where strpos(r.row, text) > 0)) as there`,
       [texts],
     )
     if (row?.there) found.push(name)

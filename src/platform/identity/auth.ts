@@ -2,13 +2,19 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
+import { PROBLEMS, Problem } from '../../core/problem.ts'
 import { narrowing } from '../../core/scopes.ts'
-import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
+import {
+  isTenantId,
+  isWorkspaceId,
+  type TenantId,
+  type WorkspaceId,
+  type WorkspaceRef,
+} from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import { suspensionOf, type TenantStates } from '../tenant-states.ts'
+import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
 import type { KeyCache } from './key-cache.ts'
@@ -70,7 +76,7 @@ export class Authenticator {
     const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
     const refusal = refusalOf(row)
-    if (refusal !== undefined) throw refusal
+    if (refusal !== undefined) throw new RefusedKey(refusal, row)
     const { id, kind, last4, expires_at } = row
     return {
       kind: 'api_key',
@@ -167,17 +173,27 @@ export class Authenticator {
   }
 }
 
-/** Why the key is good for nothing now; undefined where it is. */
-function refusalOf(row: KeyRow): Problem | undefined {
-  if (row.revoked_at !== null) return invalidKey('api_key_revoked')
-  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now())
-    return invalidKey('api_key_expired')
-  if (row.disabled_at !== null) return invalidKey('api_key_disabled')
-  const suspension = suspensionOf(row.tenant_state, row.workspace_state)
-  return suspension && new Problem(suspension)
+/** A key that is somebody's, and good for nothing now: he is to be told that it is still used. */
+export class RefusedKey extends Problem {
+  readonly id: string
+  readonly ref: WorkspaceRef
+
+  constructor(code: RefusedCode, { id, tenant_id, workspace_id }: KeyRow) {
+    super(code, PROBLEMS[code].status === 401 ? CHALLENGE : {})
+    this.id = id
+    this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
+  }
 }
 
-type InvalidKey = 'api_key_invalid' | 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled'
+/** Why the key is good for nothing now; undefined where it is. */
+function refusalOf(row: KeyRow): RefusedCode | undefined {
+  if (row.revoked_at !== null) return 'api_key_revoked'
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
+  if (row.disabled_at !== null) return 'api_key_disabled'
+  return suspensionOf(row.tenant_state, row.workspace_state)
+}
+
+type RefusedCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
 
 const UNFOUNDED = 'It names what does not exist together.'
 
@@ -201,6 +217,6 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   return roles.includes('service') ? ['service'] : ['anon']
 }
 
-function invalidKey(code: InvalidKey = 'api_key_invalid'): Problem {
-  return new Problem(code, { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } })
-}
+const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
+
+const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
