@@ -1,6 +1,9 @@
 /** What it costs to write down what a run does: as little as can be, and nothing is missing. */
 
 import { expect, test } from 'vitest'
+import type { StepUpdate } from '../../src/core/work.ts'
+import { recordRun } from '../../src/resources/flows/projection.ts'
+import { openInside, scopeOf } from '../support/inside.ts'
 import { Runs } from '../support/runs.ts'
 import { withRawClient } from '../support/temporal.ts'
 import { aRoom } from '../support/tenants.ts'
@@ -24,4 +27,32 @@ test('what many branches do at the same time is written together', async () => {
   const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
   expect(writes).toBeGreaterThan(0)
   expect(writes).toBeLessThan(10)
+})
+
+test('where what was written was lost and is done again in another order, the record says what was done', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const id = await runs.start(
+    await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
+  )
+  await runs.shown(id, 'waiting')
+  const platform = openInside()
+  try {
+    const scope = scopeOf(platform, room)
+    const step = (seq: number, name: string, iteration: number): StepUpdate => ({
+      ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, place: `${name}~x${iteration}` },
+      ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },
+    })
+    const write = (...steps: StepUpdate[]) => recordRun(scope, { execution_id: id, status: 'running', steps })
+    await write(step(7, 'left', 1), step(8, 'right', 2))
+    await write(step(7, 'right', 2))
+    await write(step(8, 'left', 3))
+    const shown = (await runs.read(id)).steps.slice(1)
+    expect(shown).toMatchObject([
+      { seq: 7, name: 'right', pointer: '/do/right', iteration: 2, started_at: '1970-01-01T00:00:02.000Z' },
+      { seq: 8, name: 'left', pointer: '/do/left', iteration: 3, started_at: '1970-01-01T00:00:03.000Z' },
+    ])
+  } finally {
+    await platform.close()
+  }
 })

@@ -1,15 +1,12 @@
 /** Who dies between the rows of triggers and what Temporal has of them leaves that to a workflow, which was there first. */
 
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { randomIds } from '../../src/core/ids.ts'
-import type { TenantId, WorkspaceId } from '../../src/core/tenant.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { openLog } from '../../src/platform/log.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sql } from '../../src/platform/pg/sql.ts'
-import { openPlatform, type Platform } from '../../src/platform/platform.ts'
+import type { Platform } from '../../src/platform/platform.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 import { changeTriggers, register } from '../../src/resources/flows/triggers/registration.ts'
 import { reconciled } from '../../src/resources/flows/triggers/rows.ts'
+import { openInside, scopeOf } from '../support/inside.ts'
 import {
   isScheduled,
   onlyScheduleOf,
@@ -22,19 +19,12 @@ import { aRoom, eventually, type Room, unique } from '../support/tenants.ts'
 let platform: Platform
 let room: Room
 beforeAll(async () => {
-  platform = openPlatform(parseConfig({ ...inject('tenon').env }), openLog('silent', 'test')).platform
+  platform = openInside()
   room = await aRoom()
 })
 afterAll(async () => {
   await platform?.close()
 })
-
-const scopeOf = ({ tenantId, workspaceId }: Room) =>
-  platform.access.continueWorkspace(
-    { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId },
-    { subject: 'test', role: 'workspace_admin' },
-    randomIds,
-  )
 
 function declaring(schedule: string) {
   const head = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }"
@@ -47,7 +37,7 @@ test('killed after the transaction: what is gone goes, what is new comes', async
   const name = unique('killed')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const old = await onlyScheduleOf(room, name)
-  const scope = scopeOf(room)
+  const scope = scopeOf(platform, room)
   const change = async () => {
     await scope.batch(...reconciled(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
     throw new Error('killed')
@@ -66,7 +56,7 @@ test('several at once leave what the rows say', async () => {
   const name = unique('race')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(room, name)
-  const scope = scopeOf(room)
+  const scope = scopeOf(platform, room)
   const before = [{ id: shown.id, kind: 'schedule' as const }]
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
@@ -85,7 +75,7 @@ test('a workspace reaches the schedules of no other, whatever it names', async (
   const name = unique('theirs')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(room, name)
-  const other = scopeOf(await aRoom())
+  const other = scopeOf(platform, await aRoom())
   await register(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
   expect(await isScheduled(room, shown)).toBe(true)
 })

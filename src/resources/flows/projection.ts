@@ -11,7 +11,8 @@ import { beginPending } from './begin.ts'
 import { giveBack } from './places.ts'
 
 /**
- * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended.
+ * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended. Where a workflow task
+ * was lost after it had written, what is written now is what has happened: which step has which number, too.
  * @throws Problem `not_found` where the execution is not of the scope's workspace
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
@@ -65,7 +66,9 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
-        set status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
+        set name = excluded.name, kind = excluded.kind, pointer = excluded.pointer, iteration = excluded.iteration,
+          place = excluded.place, summary = excluded.summary, started_at = excluded.started_at,
+          status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
           cut = excluded.cut, reused = excluded.reused, ended_at = excluded.ended_at`,
     // The third, whose rows are read below.
     ...(update.ended_at === undefined ? [] : [giveBack(id)]),
@@ -82,7 +85,6 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     )
 }
 
-/** Where a workflow task was lost after it had written, what is written now is what has happened. */
 const tell = (id: string, events: readonly RunEventUpdate[]) => sql`
   insert into execution_events (execution_id, seq, at, step, what, detail)
   select ${id}, seq, at, step, what, detail
