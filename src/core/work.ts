@@ -149,9 +149,9 @@ export interface RegistrationInput {
 
 /**
  * Which commands a run gives for what it does, besides its definition: a worker replays an older run as it was. Since 2,
- * writes to its record that wait for another are one.
+ * writes to its record that wait for another are one; since 3, answers of local activities come one after the other.
  */
-export const RUN_PROTOCOL = 2
+export const RUN_PROTOCOL = 3
 
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {

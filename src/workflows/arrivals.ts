@@ -1,0 +1,55 @@
+/** Lets answers of local activities come one after the other: in a replay, several come at once that came one by one. */
+
+import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
+import type { FlowRunInput } from '../core/work.ts'
+
+/** Longer than the chain of promises from an answer to all that the run does because of it. */
+const TURNS = 128
+
+/**
+ * The server's history says in which order local activities ended, not which of them were told to the run together. Replayed,
+ * all come together that can; what an interpreter does with two answers at once (which branch is first, what is one
+ * record) has to be what it did with one after the other.
+ */
+export const interceptors: WorkflowInterceptorsFactory = () => {
+  let isOrdered = false
+  const inTurn = oneByOne()
+  return {
+    inbound: [
+      {
+        execute: (input, next) => {
+          // Runs that began before there was this go on as they were.
+          isOrdered = ((input.args[0] as Partial<FlowRunInput> | undefined)?.protocol ?? 1) >= 3
+          return next(input)
+        },
+      },
+    ],
+    outbound: [
+      {
+        scheduleLocalActivity: (input, next) => (isOrdered ? inTurn(next(input)) : next(input)),
+      },
+    ],
+  }
+}
+
+/** @returns gives what a promise gives, once all is done that what came before it has brought about */
+function oneByOne(): <T>(work: Promise<T>) => Promise<T> {
+  let last: Promise<void> = Promise.resolve()
+  const turn = () => {
+    const mine = last
+    last = mine.then(settled)
+    return mine
+  }
+  return (work) =>
+    work.then(
+      (answer) => turn().then(() => answer),
+      (error) =>
+        turn().then(() => {
+          throw error
+        }),
+    )
+}
+
+async function settled(): Promise<void> {
+  for (let n = 0; n < TURNS; n++) await Promise.resolve()
+}
