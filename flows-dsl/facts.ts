@@ -2,6 +2,7 @@
 
 import type { EventEstimate, Facts, TaskNode } from './ir.ts'
 import { compareText } from './json.ts'
+import type { Local } from './tasks/local.ts'
 
 /** Of a run that does nothing: its start, its first workflow task, its end. */
 const RUN_EVENTS = 5
@@ -12,7 +13,7 @@ const RUN_EVENTS = 5
  */
 const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
 
-/** A call that is made beside the run leaves what it answered. */
+/** A call that is made beside the run leaves what it answered; one that is not as brief as it should be, that and its task. */
 const LOCAL_EVENTS = 1
 
 /** Kinds that run their tasks for each item, or each event. */
@@ -106,7 +107,8 @@ function isTask(value: unknown): value is TaskNode {
 }
 
 function isLocal(body: unknown): boolean {
-  return (body as { readonly local?: boolean } | undefined)?.local === true
+  const { local = false } = (body ?? {}) as { readonly local?: Local }
+  return local !== false
 }
 
 function itemsOf(body: unknown): number | undefined {

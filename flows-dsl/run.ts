@@ -9,6 +9,7 @@ import type { Patch } from './machine/patch.ts'
 import { pack, type Snapshot, unpack } from './machine/snapshot.ts'
 import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
+import type { Local } from './tasks/local.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
 
 export type { Snapshot } from './machine/snapshot.ts'
@@ -22,7 +23,7 @@ export interface CallRequest {
   readonly function: string
   readonly arguments: JsonObject
   /** Short, and harmless where it is made twice. */
-  readonly local?: boolean
+  readonly local?: Local
   /** Of a local one: others go on at the same time, and no order is known among them and it. */
   readonly beside?: true
   readonly step: StepRef

@@ -3,6 +3,7 @@
 import type { RunInfo } from '../descriptors.ts'
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
+import type { Local } from '../tasks/local.ts'
 import type { Done } from '../tasks/task.ts'
 
 /** What a line of tasks sees as `$context`. */
@@ -73,7 +74,7 @@ export type Effect =
       readonly function: string
       readonly arguments: JsonObject
       /** Short, and harmless where it is made twice. */
-      readonly local?: boolean
+      readonly local?: Local
       /** Others go on at the same time, and no order is known among them and it. */
       readonly beside?: true
     }

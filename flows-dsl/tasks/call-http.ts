@@ -16,7 +16,8 @@ export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
   readonly authentication?: Authentication
-  readonly local?: true
+  /** `true` in versions that were published before calls could be brief. */
+  readonly local?: true | 'brief'
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -40,12 +41,13 @@ export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | unde
   const template = checker.fields(rest, SCOPES.task)
   const authentication = compileOwn(args, checker)
   if (endpoint === undefined || template === undefined) return undefined
-  const local = compileLocal(task, { may: isReading(method), does: false }, checker)
+  const reads = isReading(method)
+  const local = compileLocal(task, { may: reads, does: reads }, checker)
   return {
     endpoint,
     arguments: template,
     ...(authentication !== undefined && { authentication }),
-    ...(local && { local: true }),
+    ...(local && { local: 'brief' as const }),
   }
 }
 

@@ -4,6 +4,9 @@ import type { Checker } from '../checker.ts'
 import { booleanBelow } from '../choice.ts'
 import { entryOf, type LocatedMap } from '../located.ts'
 
+/** `brief`: only as long as it is, and otherwise with a task of its own; whoever is asked may not be ours. */
+export type Local = boolean | 'brief'
+
 /**
  * `metadata: { tenon: { local: … } }` decides, where the author says so.
  * @param call whether it may be local, and whether it is where nobody says anything

@@ -5,6 +5,7 @@ import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import type { Located, LocatedMap } from '../located.ts'
+import type { Local } from './local.ts'
 
 /** One entry into one task. `pointer#iteration` is unique within a run and the same at each replay. */
 export interface StepRef {
@@ -78,7 +79,7 @@ export type Child = { readonly key: string } & (
       readonly apart?: boolean
     }
   | { readonly task: readonly [list: string, index: number]; readonly input: Json; readonly apart?: boolean }
-  | { readonly call: string; readonly arguments: JsonObject; readonly local?: boolean }
+  | { readonly call: string; readonly arguments: JsonObject; readonly local?: Local }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
 )

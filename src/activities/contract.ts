@@ -24,6 +24,12 @@ export interface FunctionCall {
   readonly secrets?: readonly string[]
 }
 
+/** What a request gave that was over in a moment, and how long the moment was: a run knows no time within a task. */
+export type Tried = {
+  readonly output: Json
+  readonly took_ms: number
+}
+
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */
 export interface CallFailure {
   readonly type: string
@@ -57,6 +63,8 @@ export interface Activities {
   registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
+  /** The same where it is over in a moment; null where it was not, and is to be sent again with time for it. */
+  tryHttp(call: FunctionCall): Promise<Tried | null>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>
   /** Runs user code once; never attempted a second time. */

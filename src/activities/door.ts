@@ -48,7 +48,7 @@ function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args:
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
 
-const CALLS = ['callFunction', 'callHttp', 'planOpenApi', 'beginSubflow']
+const CALLS = ['callFunction', 'callHttp', 'tryHttp', 'planOpenApi', 'beginSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
 function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
@@ -80,7 +80,7 @@ function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
   return seededIds(begun.at_ms, random, begun.order)
 }
 
-/** A client's mistake stays one however often it is tried, and what is final is not asked again; the rest is. */
+/** What is final is not asked again; the rest is. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
   if (error instanceof ApplicationFailure) return error
   const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
@@ -95,7 +95,7 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,
-    nonRetryable: problem.row.final ?? (problem.status < 500 && problem.status !== 429),
+    nonRetryable: problem.isFinal,
     details: [failureOf(problem), problem.members],
   })
 }

@@ -15,8 +15,9 @@ import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed } from '../resources/services.ts'
 import { changeStanding } from '../resources/suspension.ts'
+import { BriefCalls } from './brief-calls.ts'
 import { callFunction } from './call-function.ts'
-import type { Activities } from './contract.ts'
+import type { Activities, FunctionCall } from './contract.ts'
 import type { Call } from './door.ts'
 import { beating } from './heartbeat.ts'
 import type { Way } from './http-auth.ts'
@@ -66,6 +67,11 @@ export function createActivities(platform: Platform): Implementation {
     const allowed = await egressAllowed(await active(call, 'workspace_admin'))
     return { line: new Line(platform.egress, allowed, timeoutMs), tokens, run: call.workflowId }
   }
+  const http = async (call: Call, request: FunctionCall, timeoutMs?: number): Promise<Json> => {
+    const work = async (lent?: Lent) => sendHttp(request.arguments, await way(call, timeoutMs), lent?.secrecy)
+    return bounded(await secretly(record(call), lentTo(call, request), work))
+  }
+  const brief = new BriefCalls()
   return {
     changeStanding: async (call, input) => {
       await changeStanding(admin(call), input)
@@ -87,10 +93,8 @@ export function createActivities(platform: Platform): Implementation {
     },
     admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => register(record(call), input),
-    callHttp: async (call, request) => {
-      const work = async (lent?: Lent) => sendHttp(request.arguments, await way(call), lent?.secrecy)
-      return bounded(await secretly(record(call), lentTo(call, request), work))
-    },
+    callHttp: (call, request) => http(call, request),
+    tryHttp: (call, request) => brief.attempt(call.ref, request, (ms) => http(call, request, ms)),
     planOpenApi: async (call, request) => {
       const { tenantId, workspaceId } = workspaceOf(call)
       const whose = `${tenantId}:${workspaceId}`

@@ -41,7 +41,13 @@ async function main(): Promise<void> {
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
   const workers = await Promise.all([
-    Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.flows }),
+    Worker.create({
+      ...shared,
+      workflowBundle,
+      taskQueue: QUEUES.flows,
+      maxConcurrentWorkflowTaskExecutions: LIMITS.runSlots,
+      maxConcurrentLocalActivityExecutions: LIMITS.runSlots,
+    }),
     Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.provisioning }),
     Worker.create({ ...shared, taskQueue: QUEUES.calls }),
     Worker.create({

@@ -75,6 +75,11 @@ export class Problem extends Error {
   get status(): number {
     return this.row.status
   }
+
+  /** Whether the same would be so again: a client's mistake stays one however often it is tried. */
+  get isFinal(): boolean {
+    return this.row.final ?? (this.status < 500 && this.status !== 429)
+  }
 }
 
 /** What is not there, or not the caller's to know: one body for both. */

@@ -10,7 +10,7 @@ import {
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { CallRequest } from '../../flows-dsl/run.ts'
-import type { Activities, CallFailure, FunctionCall } from '../activities/contract.ts'
+import type { Activities, CallFailure, FunctionCall, Tried } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
 import { causeOf } from './failures.ts'
@@ -41,8 +41,11 @@ export function isSlow(request: CallRequest): boolean {
   return SLOW.has(request.function)
 }
 
-/** Only its document says what method an operation has, and so whether its request may be sent again. */
-export async function callOf(request: Call, hold: Hold): Promise<Json> {
+/**
+ * A task of its own. Only the document of an operation says what method it has, and so whether its request may be sent
+ * again.
+ */
+export async function callOf({ local: _, ...request }: Call, hold: Hold): Promise<Json> {
   if (request.function !== 'openapi') return call(request, hold)
   const planned = await call({ ...request, arguments: documented(request.arguments) }, hold)
   return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
@@ -51,13 +54,25 @@ export async function callOf(request: Call, hold: Hold): Promise<Json> {
 /**
  * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
  * worker is lost, so that it takes the ids of the first time.
+ * @returns undefined where it is to have a task of its own
  */
-export function localCall(request: Call, hold: Hold, moments: Moments): Promise<Json> {
+export async function localCall(
+  request: Call,
+  hold: Hold,
+  moments: Moments,
+): Promise<{ readonly output: Json } | undefined> {
+  if (request.local === 'brief') {
+    if (moments.areMany || moments.areLong) return undefined
+    const tried = (await call(request, hold, moments.begun(request))) as unknown as Tried | null
+    if (tried === null) return undefined
+    moments.took(tried.took_ms)
+    return tried
+  }
   // The next after many is a task of its own.
   const local = !moments.areMany
   const answer = call({ ...request, local }, hold, moments.begun(request))
   if (!local) moments.answeredBy(answer)
-  return answer
+  return { output: await answer }
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
@@ -87,6 +102,7 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   // Never cancelled: it ends soon, and the SDK fails the task where one ends as it is given up (invalid transition).
   if (request.local === true)
     return CancellationScope.nonCancellable(() => localCalls(request, options)(sent))
+  if (request.local === 'brief') return CancellationScope.nonCancellable(() => briefly(options).tryHttp(sent))
   if (!isSlow(request)) return fast(request.function, options)(sent)
   if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
@@ -99,6 +115,16 @@ function localCalls({ function: name }: CallRequest, options: ActivityOptions) {
   const limits = { startToCloseTimeout: isHttp ? '45s' : '20s', retry } as const
   const activities = proxyLocalActivities<Activities>({ ...limits, summary: options.summary ?? name })
   return isHttp ? activities.callHttp : activities.callFunction
+}
+
+/** Whatever keeps it from being over in a moment, a task of its own has the time and the attempts for it. */
+function briefly(options: ActivityOptions) {
+  const retry = { maximumAttempts: 1 }
+  return proxyLocalActivities<Activities>({
+    startToCloseTimeout: '5s',
+    retry,
+    summary: options.summary ?? 'http',
+  })
 }
 
 function fast(name: string, options: ActivityOptions) {

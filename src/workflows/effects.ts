@@ -94,7 +94,8 @@ function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details 
     const left = details.at(request.step)
     try {
       const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-      if (asked.local === true) return await localCall(asked, hold, moments)
+      const beside = asked.local && (await localCall(asked, hold, moments))
+      if (beside) return beside.output
       const shown = isSlow(asked) ? recorder.flush('running') : undefined
       const answer = callOf(asked, hold)
       moments.answeredBy(answer)

@@ -11,8 +11,9 @@ import type { Begun } from '../core/work.ts'
  * the run's history was heard in a task before, and at which place of the flow a call stands.
  */
 export class Moments {
-  /** Local calls since something was heard. */
+  /** Local calls since something was heard, and for how long those of servers elsewhere have been waited for. */
   #made = 0
+  #tookMs = 0
   /** When something was heard before what was heard last, or the run began: in a task that has ended. */
   #knownMs = workflowInfo().startTime.getTime()
   #heardMs = this.#knownMs
@@ -24,10 +25,21 @@ export class Moments {
     return this.#made >= LIMITS.localCallsMax
   }
 
+  /** Whether local calls of servers elsewhere have gone on for so long that a task should end. */
+  get areLong(): boolean {
+    return this.#tookMs >= LIMITS.briefCallsMs
+  }
+
+  /** A server elsewhere has answered a local call. */
+  took(ms: number): void {
+    this.#tookMs += ms
+  }
+
   /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
   hear(): void {
     const now = nowMs()
     this.#made = 0
+    this.#tookMs = 0
     if (now === this.#heardMs) return
     // What is heard first makes no other moment known, and still comes between calls.
     this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0

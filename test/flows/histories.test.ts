@@ -17,6 +17,7 @@ import { binary } from '../../stack/binaries.mjs'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
+import { reachable } from '../support/secrets.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
 import { KINDS, prepare, runKind } from './kinds.ts'
 import { Place } from './place.ts'
@@ -175,7 +176,10 @@ test('what schedules start replays too', async () => {
 }, 60_000)
 
 test('runs of each kind of task replay too', async () => {
-  const kinds = { place: new Place(await aRoom(), inject('tenon')), outside: await Outside.open() }
+  const kinds = {
+    place: new Place(await aRoom(), inject('tenon')),
+    outside: await Outside.open({ '/late': () => ({ json: {}, lateMs: 180 }) }),
+  }
   try {
     await prepare(kinds)
     for (const kind of KINDS) {
@@ -188,6 +192,33 @@ test('runs of each kind of task replay too', async () => {
     await kinds.outside.close()
   }
 }, 180_000)
+
+test('runs in which much ends at the same time, one way or another, replay too', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const outside = await Outside.open({
+    '/soon': () => ({ json: {}, lateMs: Math.random() * 20 }),
+  })
+  try {
+    await reachable(room, outside)
+    const name = await runs.publish(`  - all:
+      for: { each: n, in: '\${ [range(24)] }', concurrency: 6 }
+      do:
+        - rest: { wait: { milliseconds: 3 }, if: $n % 3 == 0 }
+        - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/soon' }, if: $n % 2 == 0 }
+        - put: { call: collection.create, with: { name: many, document: { n: 1 } } }
+        - told: { emit: { event: { with: { type: told, data: {} } } }, if: $n % 4 == 1 }
+        - all: { call: collection.list, with: { name: many } }
+`)
+    for (let nth = 0; nth < 5; nth++) {
+      const run = await runs.ended(await runs.start(name))
+      expect(run.error).toBeNull()
+      await replay(await download(run.workflow_id), run.workflow_id)
+    }
+  } finally {
+    await outside.close()
+  }
+}, 60_000)
 
 /** As an operator gets it: the same JSON that the Temporal UI downloads. */
 async function download(workflowId: string): Promise<unknown> {

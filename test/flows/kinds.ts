@@ -49,10 +49,20 @@ export const KINDS: readonly Kind[] = [
     output: null,
   },
   {
+    // So many that one of them has a task of its own.
+    name: 'call-brief',
+    tasks: ({ outside }) => `  - all:
+      for: { each: n, in: '\${ [range(8)] }' }
+      do: [{ get: { call: http, with: { method: get, endpoint: '${outside.origin}/late' } } }]
+  - last: { call: http, with: { method: head, endpoint: '${outside.origin}/echo' }, output: { as: '\${ 8 }' } }`,
+    output: 8,
+  },
+  {
     name: 'call-http',
-    tasks: ({
-      outside,
-    }) => `  - get: { call: http, with: { method: get, endpoint: '${outside.origin}/echo' } }
+    tasks: ({ outside }) => `  - get:
+      call: http
+      with: { method: get, endpoint: '${outside.origin}/echo' }
+      metadata: { tenon: { local: false } }
   - post: { call: http, with: { method: post, endpoint: '${outside.origin}/echo', body: { was: '\${ .method }' } } }
   - read: { set: { body: '\${ .body }' } }`,
     output: { body: '{"was":"GET"}' },

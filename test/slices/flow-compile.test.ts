@@ -57,7 +57,7 @@ test('a valid flow comes with its facts', async () => {
       functions: ['http'],
       secrets: ['key'],
       kinds: ['call', 'do', 'for', 'fork', 'set', 'wait'],
-      events: { fixed: 10, per_item: 6 },
+      events: { fixed: 10, per_item: 1 },
       fan_out: 2,
     },
   })

@@ -26,7 +26,8 @@ async function slowlyAnswered(): Promise<Streams> {
   return streamsAt(Object.assign(new URL(url), { port: String(passing.port) }).href)
 }
 
-const aStream = (): StreamKey => changesOf({ tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` })
+const aStream = (): StreamKey =>
+  changesOf({ tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` })
 
 /** @returns ids in the order in which they are heard */
 async function heardOf(streams: Streams, key: StreamKey): Promise<{ after: string; heard: string[] }> {

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { challenge, isAnswered } from './digest.ts'
 
 export interface Asked {
@@ -22,6 +23,8 @@ interface Answer {
   readonly gone?: true
   /** No answer comes. */
   readonly hangs?: true
+  /** The answer comes so much later. */
+  readonly lateMs?: number
 }
 
 export type Route = (asked: Asked, outside: Outside) => Answer
@@ -76,7 +79,8 @@ export class Outside {
     const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(asked, this)
     if (answer?.hangs) return
     if (answer?.gone) return void response.destroy()
-    const { status = 200, headers = {}, json, text } = answer ?? {}
+    const { status = 200, headers = {}, json, text, lateMs = 0 } = answer ?? {}
+    if (lateMs > 0) await pause(lateMs)
     const type = json === undefined ? {} : { 'content-type': 'application/json' }
     response.writeHead(status, { ...type, ...headers })
     response.end(json === undefined ? text : JSON.stringify(json))

@@ -17,6 +17,16 @@ export const RUN_LIMITS = {
   callsSentBytesMax: 3_500_000,
   /** Of one workflow task, which has ten seconds: the next is a task of its own, and ends it. */
   localCallsMax: 100,
+  /** How long a request that changes nothing may be beside its run, and all of a task that follow each other. */
+  briefCallMs: 300,
+  briefCallsMs: 1_000,
+  /** In a worker: of all tenants, of one while others leave room, and of one that finds little. */
+  briefCallsAtOnce: { all: 150, one: 100, few: 10 },
+  /** Of a worker's tasks and local calls: more than are held by whoever waits for a server elsewhere. */
+  runSlots: 250,
+  /** Who was slow is not asked so for so long. */
+  briefSlowMs: 60_000,
+  briefSlowKept: 10_000,
   /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
   runEventsMax: 48_000,
   runHistoryBytesMax: 44_040_192,

@@ -1,0 +1,96 @@
+/** Requests that change nothing are made beside the run where they are over in a moment, and have a task where not. */
+
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { Outside } from '../support/outside.ts'
+import { Runs } from '../support/runs.ts'
+import { aRoom, call } from '../support/tenants.ts'
+
+let runs: Runs
+let quick: Outside
+let nearlySlow: Outside
+let slow: Outside
+let failing: Outside
+let gone: string
+beforeAll(async () => {
+  const room = await aRoom()
+  runs = new Runs(room)
+  const late = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
+  quick = await late(0)
+  nearlySlow = await late(LIMITS.briefCallMs / 2)
+  slow = await late(2 * LIMITS.briefCallMs)
+  failing = await Outside.open({ '/': () => ({ status: 503 }) })
+  const closing = await Outside.open()
+  gone = closing.origin
+  const allow = [quick, nearlySlow, slow, failing, closing].map(({ place }) => place)
+  const body = { workspace_id: room.workspaceId, egress: { allow } }
+  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+  await closing.close()
+})
+afterAll(() => Promise.all([quick, nearlySlow, slow, failing].map((each) => each.close())))
+
+/** Of what was asked, method and path. */
+const linesOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
+
+const asking = (name: string, origin: string, more = '', method = 'get') =>
+  `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`
+
+/** A run to its end, and how often each kind of event is in its history. */
+async function ran(tasks: string) {
+  const run = await runs.ended(await runs.start(await runs.publish(tasks)))
+  const { env } = inject('tenon')
+  const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
+  const client = new Client({ connection, namespace: env['TEMPORAL_NAMESPACE'] ?? 'default' })
+  const { events } = await client.workflow.getHandle(run.workflow_id).fetchHistory()
+  await connection.close()
+  const tasked = (events ?? []).filter(({ activityTaskScheduledEventAttributes: is }) => is)
+  return { run, tasks: tasked.map(({ activityTaskScheduledEventAttributes: is }) => is?.activityType?.name) }
+}
+
+test('three of a server that answers at once: none has a task, and each is in the record', async () => {
+  const { origin } = quick
+  const { run, tasks } = await ran(
+    asking('a', origin) + asking('b', origin, '', 'head') + asking('c', origin),
+  )
+  expect([run.status, tasks]).toEqual(['completed', []])
+  expect(linesOf(quick)).toEqual(['GET /a', 'HEAD /b', 'GET /c'])
+  expect(run.steps.map(({ status }: { status: string }) => status)).toEqual(Array(3).fill('completed'))
+})
+
+test('one that changes something has a task, and so has one whose author wants it', async () => {
+  const { origin } = quick
+  const own = ', metadata: { tenon: { local: false } }'
+  const { tasks } = await ran(asking('a', origin, '', 'post') + asking('b', origin, own))
+  expect(tasks).toEqual(['callHttp', 'callHttp'])
+})
+
+test('one that takes longer is sent again with time for it; the next is not tried before', async () => {
+  const { origin } = slow
+  const { run, tasks } = await ran(asking('a', origin) + asking('b', origin))
+  expect([run.status, run.output, tasks]).toEqual(['completed', {}, ['callHttp', 'callHttp']])
+  expect(linesOf(slow)).toEqual(['GET /a', 'GET /a', 'GET /b'])
+})
+
+test('an answer that is an error is one, and is not asked for twice', async () => {
+  const { origin } = failing
+  const { run, tasks } = await ran(asking('a', origin))
+  expect(run).toMatchObject({ status: 'faulted', error: { status: 503, instance: '/do/0/a' } })
+  expect([linesOf(failing), tasks]).toEqual([['GET /a'], []])
+})
+
+test('where nobody answers, a task tries it as often as ever', async () => {
+  const { run, tasks } = await ran(asking('a', gone))
+  expect(run).toMatchObject({ status: 'faulted', error: { type: expect.stringMatching(/communication$/) } })
+  expect(tasks).toEqual(['callHttp'])
+})
+
+test('many that are nearly slow: now and then one has a task, so that the run is heard of', async () => {
+  const { origin } = nearlySlow
+  const count = 12
+  const loop = `  - all:\n      for: { each: n, in: '\${ [range(${count})] }' }\n      do:\n      ${asking('a', origin)}`
+  const { run, tasks } = await ran(loop)
+  expect(run.status).toBe('completed')
+  expect(tasks.length).toBeGreaterThan(0)
+  expect(tasks.length).toBeLessThan(count / 2)
+})

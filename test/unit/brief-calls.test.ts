@@ -1,0 +1,69 @@
+/** Which requests are made beside runs: of whom, how many at once, and how long one that was slow is not. */
+
+import { ApplicationFailure } from '@temporalio/common'
+import { expect, test } from 'vitest'
+import { BriefCalls } from '../../src/activities/brief-calls.ts'
+import { LIMITS } from '../../src/core/limits.ts'
+import { Problem } from '../../src/core/problem.ts'
+
+const A = { tenantId: 'ten_a', workspaceId: 'ws_a' } as const
+const B = { tenantId: 'ten_b', workspaceId: 'ws_b' } as const
+const to = (endpoint: string) => ({ function: 'http', arguments: { endpoint } })
+const DONE = { output: 'answer', took_ms: 0 }
+const answered = async () => 'answer'
+const late = async () => {
+  throw new Problem('upstream_unavailable')
+}
+
+test('one tenant has so many places, and another as many', async () => {
+  const calls = new BriefCalls(() => 0)
+  const ends: (() => void)[] = []
+  const lasting = () => new Promise<string>((done) => ends.push(() => done('answer')))
+  const many = Array.from({ length: LIMITS.briefCallsAtOnce.one }, () =>
+    calls.attempt(A, to('http://a/x'), lasting),
+  )
+  expect(await calls.attempt(A, to('http://b/x'), answered)).toBeNull()
+  expect(await calls.attempt(B, to('http://a/x'), answered)).toEqual(DONE)
+  ends[0]?.()
+  expect(await many[0]).toEqual(DONE)
+  expect(await calls.attempt(A, to('http://b/x'), answered)).toEqual(DONE)
+  // The rest is for others, who all get some of it.
+  const others = Array.from({ length: LIMITS.briefCallsAtOnce.all }, (_, n) =>
+    calls.attempt({ ...B, tenantId: `ten_${n % 10}` }, to('http://a/x'), lasting),
+  )
+  const room = LIMITS.briefCallsAtOnce.all - LIMITS.briefCallsAtOnce.one
+  expect(ends).toHaveLength(LIMITS.briefCallsAtOnce.one + room + 1)
+  for (const end of ends) end()
+  expect((await Promise.all(others)).filter((each) => each !== null)).toHaveLength(room + 1)
+  expect(await Promise.all(many)).toHaveLength(LIMITS.briefCallsAtOnce.one)
+})
+
+test('who was slow is not asked for a while, by this tenant, at this server', async () => {
+  let now = 0
+  const calls = new BriefCalls(() => now)
+  expect(await calls.attempt(A, to('http://a/x'), late)).toBeNull()
+  expect(await calls.attempt(A, to('http://a/y?z'), answered)).toBeNull()
+  expect(await calls.attempt(A, to('http://a:81/y'), answered)).toEqual(DONE)
+  expect(await calls.attempt(B, to('http://a/x'), answered)).toEqual(DONE)
+  now += LIMITS.briefSlowMs
+  expect(await calls.attempt(A, to('http://a/x'), answered)).toEqual(DONE)
+})
+
+test('what is final is thrown, and its place given back; what failed on our side blames nobody', async () => {
+  const calls = new BriefCalls(() => 0)
+  const refused = async () => {
+    throw new Problem('egress_refused')
+  }
+  const faulted = async () => {
+    throw ApplicationFailure.nonRetryable('answered 503')
+  }
+  const away = async () => {
+    throw new Problem('dependency_unavailable')
+  }
+  for (let nth = 0; nth < 2 * LIMITS.briefCallsAtOnce.all; nth++) {
+    await expect(calls.attempt(A, to('http://a/'), refused)).rejects.toThrow()
+    await expect(calls.attempt(A, to('http://a/'), faulted)).rejects.toThrow('answered 503')
+    expect(await calls.attempt(A, to('http://a/'), away)).toBeNull()
+  }
+  expect(await calls.attempt(A, to('http://a/'), answered)).toEqual(DONE)
+})
