@@ -23,7 +23,7 @@ const flowOf = (name: string, ...tasks: readonly string[]) =>
 
 const GET = (name: string, more = '') =>
   `- ${name}: { call: http, with: { method: GET, endpoint: '\${ $workflow.input.url }' }${more} }`
-const BESIDE = ', metadata: { tenon: { local: true } }'
+const OWN_TASK = ', metadata: { tenon: { local: false } }'
 
 const SOURCES = {
   steps: flowOf(
@@ -35,7 +35,7 @@ const SOURCES = {
     "- fifth: { set: '${ . + { done: true } }' }",
   ),
   calls: flowOf('calls', GET('one'), GET('two'), GET('three')),
-  local: flowOf('local', GET('one', BESIDE), GET('two', BESIDE), GET('three', BESIDE)),
+  tasks: flowOf('tasks', GET('one', OWN_TASK), GET('two', OWN_TASK), GET('three', OWN_TASK)),
   fan: flowOf(
     'fan',
     `- all:\n    for: { each: n, in: '\${ [range(100)] }', concurrency: 100 }\n    do: [ ${GET('one').slice(2)} ]`
@@ -43,8 +43,8 @@ const SOURCES = {
       .replace(/ \]$/, ' } ]'),
   ),
 } as const
-/** That of `local` is that of `calls`, with calls beside the run. */
-type Work = Exclude<keyof typeof SOURCES, 'local'>
+/** That of `tasks` is that of `calls`, with a task for each. */
+type Work = Exclude<keyof typeof SOURCES, 'tasks'>
 const WORKS: readonly Work[] = ['steps', 'calls', 'fan']
 
 /** Prints latency one at a time, throughput of fifty, and whose processor's time it was. @param only some of the works */
@@ -83,7 +83,7 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
   const worksOf = (name: Work): Readonly<Record<string, () => Promise<unknown>>> => ({
     'by hand': () => hand.run(name, input),
     flow: () => flow(name),
-    ...(name === 'calls' && { 'flow, local': () => flow('local') }),
+    ...(name === 'calls' && { 'flow, with tasks': () => flow('tasks') }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
   print('one at a time', 'p50 ms', 'p99 ms', '× by hand')
