@@ -4,6 +4,8 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { chdir } from 'node:process'
+import { pathToFileURL } from 'node:url'
+import { packedCommand } from './build.mjs'
 import { runChecks } from './check.mjs'
 import { fetchBinaries, InstallFailed, installPackages, linkCommand } from './install.mjs'
 import { PROJECT_DIR, say } from './project.mjs'
@@ -52,6 +54,13 @@ async function main(argv) {
     return
   }
   const own = verb === undefined ? undefined : PROGRAMS[verb]
+  const packed = own === undefined ? packedCommand(verb) : undefined
+  if (packed !== undefined) {
+    process.env['TENON_CALLER_CWD'] = callerDir
+    endWithNpm(() => process.exit(128 + SIGNAL_NUMBERS.SIGTERM))
+    await import(pathToFileURL(packed).href)
+    return
+  }
   const program = own === undefined ? [...RUN_TS, 'src/cli/main.ts', ...argv] : [...own, ...args]
   await handOver(program, { TENON_CALLER_CWD: callerDir })
 }

@@ -1,14 +1,12 @@
-/** What the platform's processes run: the API and the worker, each packed into one file, and the workflow bundle. */
+/** What the platform's processes run: the API, the worker and the command, each packed into one file, and the workflow bundle. */
 
-import { createHash } from 'node:crypto'
-import { access, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { BuildOptions } from 'esbuild'
+import { BUILDS, buildFolder } from '../../../stack/build.mjs'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
-const CACHE = join(ROOT, 'node_modules/.cache/tenon')
-/** A change in any of these makes a new build. */
-const SOURCES = ['src', 'flows-dsl', 'package-lock.json']
 /** Stay packages: native code, or files that they look for beside themselves. */
 const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
 
@@ -27,7 +25,7 @@ export function currentBuild(): Promise<Build> {
 }
 
 async function find(): Promise<Build> {
-  const folder = join(CACHE, await digest())
+  const folder = buildFolder()
   const known = await access(folder).then(
     () => true,
     () => false,
@@ -42,10 +40,10 @@ async function find(): Promise<Build> {
 
 /** Made aside and renamed when it is whole, so that two at once do not meet. */
 async function make(folder: string): Promise<void> {
-  await mkdir(CACHE, { recursive: true })
-  const draft = await mkdtemp(join(CACHE, 'draft-'))
+  await mkdir(BUILDS, { recursive: true })
+  const draft = await mkdtemp(join(BUILDS, 'draft-'))
   try {
-    await Promise.all([packProcesses(draft), packWorkflows(draft)])
+    await Promise.all([packProcesses(draft), packCommand(draft), packWorkflows(draft)])
     await rename(draft, folder).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
     })
@@ -55,30 +53,38 @@ async function make(folder: string): Promise<void> {
 }
 
 /** One file starts in a fraction of the time that a thousand modules take. */
+const PACKED: BuildOptions = {
+  absWorkingDir: ROOT,
+  outExtension: { '.js': '.mjs' },
+  bundle: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20',
+  external: EXTERNAL,
+  sourcemap: 'linked',
+  logLevel: 'error',
+  // CommonJS packages inside an ES module still ask for `require` and their folder.
+  banner: {
+    js: [
+      "import { createRequire as __createRequire } from 'node:module'",
+      'const require = __createRequire(import.meta.url)',
+      'const __filename = import.meta.filename ?? ""',
+      'const __dirname = import.meta.dirname ?? ""',
+    ].join(';'),
+  },
+}
+
 async function packProcesses(folder: string): Promise<void> {
   const { build } = await import('esbuild')
-  await build({
-    absWorkingDir: ROOT,
-    entryPoints: { api: 'src/api/main.ts', worker: 'src/activities/main.ts' },
-    outdir: folder,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    external: EXTERNAL,
-    sourcemap: 'linked',
-    logLevel: 'error',
-    // CommonJS packages inside an ES module still ask for `require` and their folder.
-    banner: {
-      js: [
-        "import { createRequire as __createRequire } from 'node:module'",
-        'const require = __createRequire(import.meta.url)',
-        'const __filename = import.meta.filename ?? ""',
-        'const __dirname = import.meta.dirname ?? ""',
-      ].join(';'),
-    },
-  })
+  const entryPoints = { api: 'src/api/main.ts', worker: 'src/activities/main.ts' }
+  await build({ ...PACKED, entryPoints, outdir: folder })
+}
+
+/** What a verb does not need is in files of its own. */
+async function packCommand(folder: string): Promise<void> {
+  const { build } = await import('esbuild')
+  const entryPoints = { main: 'src/cli/main.ts' }
+  await build({ ...PACKED, entryPoints, outdir: join(folder, 'tenon'), splitting: true })
 }
 
 async function packWorkflows(folder: string): Promise<void> {
@@ -94,19 +100,4 @@ export async function exportBuild(folder: string): Promise<number> {
   await copyFile(worker, join(folder, 'worker.mjs'))
   await copyFile(workflows, join(folder, 'workflows.js'))
   return 0
-}
-
-async function digest(): Promise<string> {
-  const hash = createHash('sha256')
-  for (const source of SOURCES) {
-    for (const file of await filesOf(join(ROOT, source))) hash.update(file).update(await readFile(file))
-  }
-  return hash.digest('hex').slice(0, 24)
-}
-
-async function filesOf(path: string): Promise<string[]> {
-  const entries = await readdir(path, { withFileTypes: true, recursive: true }).catch(() => undefined)
-  if (entries === undefined) return [path]
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
-  return files.map((entry) => join(entry.parentPath, entry.name)).sort()
 }
