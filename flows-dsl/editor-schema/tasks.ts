@@ -18,7 +18,25 @@ const COMMON: Readonly<Record<string, Schema>> = {
   export: ref('export'),
   timeout: ref('timeout'),
   [THEN]: ref('directive'),
-  metadata: { description: 'Whatever the author likes.', type: 'object' },
+  metadata: {
+    description: 'Whatever the author likes; `tenon` is for the platform.',
+    type: 'object',
+    properties: {
+      tenon: {
+        description: 'How the platform does the task.',
+        type: 'object',
+        properties: {
+          local: {
+            description:
+              'Whether a call that may be made twice is made beside the run, which is where it is if nothing is said.',
+            type: 'boolean',
+          },
+        },
+        additionalProperties: false,
+      },
+    },
+    additionalProperties: true,
+  },
   compensate: ref(
     'tasks',
     'Tasks that undo this one once it has completed, where the flow comes to nothing.',
