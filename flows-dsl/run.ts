@@ -9,7 +9,6 @@ import type { Patch } from './machine/patch.ts'
 import { pack, type Snapshot, unpack } from './machine/snapshot.ts'
 import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
-import type { Local } from './tasks/local.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
 
 export type { Snapshot } from './machine/snapshot.ts'
@@ -19,13 +18,7 @@ export type { RunResult } from './machine/state.ts'
 export type Driven = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
 
 /** A function of the catalogue, or `http`, with arguments that hold no expressions any more. */
-export interface CallRequest {
-  readonly function: string
-  readonly arguments: JsonObject
-  /** Short, and harmless where it is made twice. */
-  readonly local?: Local
-  /** Of a local one: others go on at the same time, and no order is known among them and it. */
-  readonly beside?: true
+export interface CallRequest extends Omit<Extract<Effect, { readonly do: 'call' }>, 'do'> {
   readonly step: StepRef
 }
 

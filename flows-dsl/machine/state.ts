@@ -73,9 +73,9 @@ export type Effect =
       readonly do: 'call'
       readonly function: string
       readonly arguments: JsonObject
-      /** Short, and harmless where it is made twice. */
+      /** Made beside the run: short, and harmless where it is made twice. */
       readonly local?: Local
-      /** Others go on at the same time, and no order is known among them and it. */
+      /** Of a local one: others go on at the same time, and no order is known among them and it. */
       readonly beside?: true
     }
   | { readonly do: 'sleep'; untilMs: number; readonly limits: boolean; readonly summary?: string }

@@ -5,26 +5,30 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
+import { Shares } from '../platform/shares.ts'
 import type { FunctionCall, Tried } from './contract.ts'
 
+const BUSY = 'The tenant makes as many requests beside its runs as it may.'
+
 /**
- * What is made beside runs has no queue: its places are those of all tenants. Who is slow loses his place after a
- * moment, and gets none for a while; his requests have a task each, where tenants take turns.
+ * What is made beside runs has no queue in Temporal, where tenants take turns: each has a share of the worker instead. Who
+ * is slow loses his place after a moment, and gets none for a while; his requests have a task each.
  */
 export class BriefCalls {
   readonly #now: () => number
-  #count = 0
-  readonly #underWay = new Map<string, number>()
+  readonly #shares: Shares
   /** Until when, by tenant and server; the oldest first. */
   readonly #slow = new Map<string, number>()
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
+    const { atOnce, waitMs } = LIMITS.briefCalls
+    this.#shares = new Shares(atOnce, waitMs)
   }
 
   /**
    * @param send the request, which gives up after so many milliseconds
-   * @returns null where it is to be sent again with time for it
+   * @returns null where it is to be sent with time for it
    * @throws what is final
    */
   async attempt(
@@ -33,35 +37,20 @@ export class BriefCalls {
     send: (timeoutMs: number) => Promise<Json>,
   ): Promise<Tried | null> {
     const server = `${tenantId} ${serverOf(request)}`
-    if (this.#isSlow(server) || !this.#enter(tenantId)) return null
+    if (this.#isSlow(server)) return null
     const began = this.#now()
+    const giveBack = await this.#shares.take(tenantId, BUSY).catch(() => undefined)
+    if (giveBack === undefined) return null
     try {
-      const output = await send(LIMITS.briefCallMs)
+      const output = await send(LIMITS.briefCalls.lastMs)
       return { output, took_ms: Math.round(this.#now() - began) }
     } catch (error) {
       if (isFinal(error)) throw error
       if (isOfServer(error)) this.#wasSlow(server)
       return null
     } finally {
-      this.#leave(tenantId)
+      giveBack()
     }
-  }
-
-  /** Whoever comes first may have many places; a few of those that are left are for whoever has fewer. */
-  #enter(tenantId: string): boolean {
-    const { all, one, few } = LIMITS.briefCallsAtOnce
-    const own = this.#underWay.get(tenantId) ?? 0
-    if (this.#count >= (own < few ? all : one)) return false
-    this.#count += 1
-    this.#underWay.set(tenantId, own + 1)
-    return true
-  }
-
-  #leave(tenantId: string): void {
-    this.#count -= 1
-    const left = (this.#underWay.get(tenantId) ?? 1) - 1
-    if (left === 0) this.#underWay.delete(tenantId)
-    else this.#underWay.set(tenantId, left)
   }
 
   #isSlow(server: string): boolean {
@@ -74,9 +63,9 @@ export class BriefCalls {
 
   #wasSlow(server: string): void {
     this.#slow.delete(server)
-    this.#slow.set(server, this.#now() + LIMITS.briefSlowMs)
+    this.#slow.set(server, this.#now() + LIMITS.briefCalls.slowMs)
     const [oldest] = this.#slow.keys()
-    if (this.#slow.size > LIMITS.briefSlowKept && oldest !== undefined) this.#slow.delete(oldest)
+    if (this.#slow.size > LIMITS.briefCalls.slowKept && oldest !== undefined) this.#slow.delete(oldest)
   }
 }
 

@@ -62,16 +62,17 @@ export async function localCall(
   moments: Moments,
 ): Promise<{ readonly output: Json } | undefined> {
   if (request.local === 'brief') {
-    if (moments.areMany || moments.areLong) return undefined
-    const tried = (await call(request, hold, moments.begun(request))) as unknown as Tried | null
-    if (tried === null) return undefined
-    moments.took(tried.took_ms)
-    return tried
+    // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
+    const begun = moments.begun(request)
+    if (!moments.mayBeBrief()) return undefined
+    const tried = (await call(request, hold, begun)) as unknown as Tried | null
+    moments.wasBrief(tried?.took_ms)
+    return tried ?? undefined
   }
   // The next after many is a task of its own.
   const local = !moments.areMany
   const answer = call({ ...request, local }, hold, moments.begun(request))
-  if (!local) moments.answeredBy(answer)
+  if (!local) moments.endedBy(answer)
   return { output: await answer }
 }
 

@@ -98,7 +98,8 @@ function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details 
       if (beside) return beside.output
       const shown = isSlow(asked) ? recorder.flush('running') : undefined
       const answer = callOf(asked, hold)
-      moments.answeredBy(answer)
+      if (asked.local) moments.endedBy(answer)
+      else moments.answeredBy(answer)
       const [, output] = await Promise.all([shown, answer])
       return output
     } finally {

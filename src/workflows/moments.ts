@@ -14,6 +14,9 @@ export class Moments {
   /** Local calls since something was heard, and for how long those of servers elsewhere have been waited for. */
   #made = 0
   #tookMs = 0
+  /** How many requests have a task each before another is tried beside the run, now and where that is in vain. */
+  #rest = 0
+  #nextRest: number = LIMITS.briefCalls.restMin
   /** When something was heard before what was heard last, or the run began: in a task that has ended. */
   #knownMs = workflowInfo().startTime.getTime()
   #heardMs = this.#knownMs
@@ -25,21 +28,31 @@ export class Moments {
     return this.#made >= LIMITS.localCallsMax
   }
 
-  /** Whether local calls of servers elsewhere have gone on for so long that a task should end. */
-  get areLong(): boolean {
-    return this.#tookMs >= LIMITS.briefCallsMs
+  /** Whether the next request to a server elsewhere may be made beside the run. */
+  mayBeBrief(): boolean {
+    if (this.#rest > 0) {
+      this.#rest -= 1
+      return false
+    }
+    return !this.areMany && this.#tookMs < LIMITS.briefCalls.taskMs
   }
 
-  /** A server elsewhere has answered a local call. */
-  took(ms: number): void {
-    this.#tookMs += ms
+  /** @param ms how long it took; undefined where it had no place, or was not over in time */
+  wasBrief(ms: number | undefined): void {
+    const { restMin, restMax } = LIMITS.briefCalls
+    if (ms === undefined) {
+      this.#rest = this.#nextRest
+      this.#nextRest = Math.min(2 * this.#nextRest, restMax)
+    } else {
+      this.#tookMs += ms
+      this.#nextRest = restMin
+    }
   }
 
   /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
   hear(): void {
     const now = nowMs()
-    this.#made = 0
-    this.#tookMs = 0
+    this.#begin()
     if (now === this.#heardMs) return
     // What is heard first makes no other moment known, and still comes between calls.
     this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0
@@ -54,7 +67,22 @@ export class Moments {
     void work.then(heard, heard)
   }
 
-  /** Where a local call of a step begins, whatever else the run does meanwhile. */
+  /**
+   * So does a call that could have been local: the task ends there, and no moment is known by it. Where it is all done
+   * again, the same call may be a local one.
+   */
+  endedBy(work: Promise<unknown>): void {
+    const ended = () => this.#begin()
+    void work.then(ended, ended)
+  }
+
+  /** A task has ended, and what is lost begins anew. */
+  #begin(): void {
+    this.#made = 0
+    this.#tookMs = 0
+  }
+
+  /** Where a call of a step begins that is local, or could be, whatever else the run does meanwhile. */
   begun({ step, beside }: CallRequest): Begun {
     this.#made += 1
     if (!beside) this.#alone += 1

@@ -18,7 +18,7 @@ do:
   - all:
       for: { each: n, in: '\${ [range($workflow.input.calls)] }', concurrency: ${CALLS_PER_RUN} }
       do:
-        - ask: { call: http, with: { method: get, endpoint: '${url}' } }
+        - ask: { call: http, with: { method: get, endpoint: '${url}' }, metadata: { tenon: { local: false } } }
 `
 
 describe.each([

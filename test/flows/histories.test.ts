@@ -178,7 +178,7 @@ test('what schedules start replays too', async () => {
 test('runs of each kind of task replay too', async () => {
   const kinds = {
     place: new Place(await aRoom(), inject('tenon')),
-    outside: await Outside.open({ '/late': () => ({ json: {}, lateMs: 180 }) }),
+    outside: await Outside.open(),
   }
   try {
     await prepare(kinds)

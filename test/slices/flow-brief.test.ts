@@ -18,8 +18,8 @@ beforeAll(async () => {
   runs = new Runs(room)
   const late = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await late(0)
-  nearlySlow = await late(LIMITS.briefCallMs / 2)
-  slow = await late(2 * LIMITS.briefCallMs)
+  nearlySlow = await late(LIMITS.briefCalls.lastMs / 2)
+  slow = await late(2 * LIMITS.briefCalls.lastMs)
   failing = await Outside.open({ '/': () => ({ status: 503 }) })
   const closing = await Outside.open()
   gone = closing.origin

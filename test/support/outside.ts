@@ -156,6 +156,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   '/v2/pet/': (asked) => (asked.method === 'GET' ? pet(asked) : echo(asked, undefined as never)),
   '/v2/pet': echo,
   '/echo': echo,
+  '/late': () => ({ json: {}, lateMs: 180 }),
   '/basic-auth/': ({ url, headers }) => {
     const [, , user = '', password = ''] = url.split('/').map(decodeURIComponent)
     const wanted = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`

@@ -17,16 +17,23 @@ export const RUN_LIMITS = {
   callsSentBytesMax: 3_500_000,
   /** Of one workflow task, which has ten seconds: the next is a task of its own, and ends it. */
   localCallsMax: 100,
-  /** How long a request that changes nothing may be beside its run, and all of a task that follow each other. */
-  briefCallMs: 300,
-  briefCallsMs: 1_000,
-  /** In a worker: of all tenants, of one while others leave room, and of one that finds little. */
-  briefCallsAtOnce: { all: 150, one: 100, few: 10 },
-  /** Of a worker's tasks and local calls: more than are held by whoever waits for a server elsewhere. */
-  runSlots: 250,
-  /** Who was slow is not asked so for so long. */
-  briefSlowMs: 60_000,
-  briefSlowKept: 10_000,
+  /** Requests that change nothing, beside their runs. */
+  briefCalls: {
+    /** How long one may last, and all of a task that follow each other. */
+    lastMs: 300,
+    taskMs: 1_000,
+    /** Of one tenant in a worker, and how long the next waits for that. */
+    atOnce: 16,
+    waitMs: 100,
+    /** Who was slow is not asked so for so long. */
+    slowMs: 60_000,
+    slowKept: 10_000,
+    /** A run that found no place has so many calls with a task each before it asks again; twice as many the next time. */
+    restMin: 4,
+    restMax: 256,
+  },
+  /** Of a worker: more than wait for servers elsewhere, so that they hold up no record. */
+  localCallSlots: 250,
   /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
   runEventsMax: 48_000,
   runHistoryBytesMax: 44_040_192,
