@@ -24,7 +24,7 @@ export const RUN_LIMITS = {
     taskMs: 1_000,
     /** Of one tenant in a worker, and how long the next waits for that. */
     atOnce: 16,
-    waitMs: 100,
+    waitMs: 250,
     /** Who was slow is not asked so for so long. */
     slowMs: 60_000,
     slowKept: 10_000,
