@@ -12,11 +12,11 @@ export function usedUs(pid: number | undefined): number {
   }
 }
 
-/** In ticks of 10 ms, which threads that have ended are part of. */
+/** In ticks of 10 ms (proc(5): utime, stime, cutime, cstime), which threads and children that have ended are part of. */
 function read(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  let us = (Number(fields[11]) + Number(fields[12])) * 10_000
+  let us = fields.slice(11, 15).reduce((ticks, field) => ticks + Number(field), 0) * 10_000
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
     const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
     for (const child of children.split(' ').filter((text) => text !== '')) us += usedUs(Number(child))
