@@ -103,7 +103,7 @@ function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
   // Never cancelled: it ends soon, and the SDK fails the task where one ends as it is given up (invalid transition).
   if (request.local === true)
     return CancellationScope.nonCancellable(() => localCalls(request, options)(sent))
-  if (request.local === 'brief') return CancellationScope.nonCancellable(() => briefly(options).tryHttp(sent))
+  if (request.local === 'brief') return tried(options, sent)
   if (!isSlow(request)) return fast(request.function, options)(sent)
   if (request.function === 'openapi') return planning(options).planOpenApi(sent)
   if (request.function === 'http') return httpCalls(request, options).callHttp(sent)
@@ -118,14 +118,18 @@ function localCalls({ function: name }: CallRequest, options: ActivityOptions) {
   return isHttp ? activities.callHttp : activities.callFunction
 }
 
-/** Whatever keeps it from being over in a moment, a task of its own has the time and the attempts for it. */
-function briefly(options: ActivityOptions) {
-  const retry = { maximumAttempts: 1 }
-  return proxyLocalActivities<Activities>({
-    startToCloseTimeout: '5s',
-    retry,
-    summary: options.summary ?? 'http',
-  })
+/** Whatever keeps it from being over in a moment, on their side or on ours: a task has the time and the attempts for it. */
+async function tried(options: ActivityOptions, sent: FunctionCall): Promise<Json> {
+  const summary = options.summary ?? 'http'
+  const limits = { startToCloseTimeout: '5s', retry: { maximumAttempts: 1 } } as const
+  const { tryHttp } = proxyLocalActivities<Activities>({ ...limits, summary })
+  try {
+    return await CancellationScope.nonCancellable(() => tryHttp(sent))
+  } catch (error) {
+    const cause = causeOf(error)
+    if (cause instanceof ApplicationFailure && cause.nonRetryable) throw error
+    return null
+  }
 }
 
 function fast(name: string, options: ActivityOptions) {

@@ -1,4 +1,4 @@
-/** Local calls outlast the task that makes them, and a later task is lost with its worker: each effect happens once. */
+/** Local calls outlast the task that makes them, a later task is lost with its worker, or they hang: each effect happens once. */
 
 import { createServer, type Server } from 'node:http'
 import { Client } from 'pg'
@@ -50,7 +50,13 @@ class Gate {
     const { rows } = await client.query('select relation from tenon.schemas where collection = $1', [
       collection,
     ])
-    const table = `tenon_data."${rows[0].relation}"`
+    await client.end()
+    return Gate.at(`tenon_data."${rows[0].relation}"`)
+  }
+
+  static async at(table: string): Promise<Gate> {
+    const client = new Client({ connectionString: own.started.running.databaseUrl })
+    await client.connect()
     await client.query(`begin; lock table ${table} in access exclusive mode`)
     return new Gate(client, table)
   }
@@ -119,3 +125,22 @@ test('whatever ends first when a task is done again, it makes what it made befor
   const each = (of: string, count: number) => Array.from({ length: count }, (_, n) => `${of} ${n}`)
   expect(made).toEqual([...each('first', 3), ...each('second', 8), ...each('third', 8)].sort())
 }, 180_000)
+
+test('a request beside the run that hangs on our side has a task, and the run goes on', async () => {
+  const { started, room } = own
+  const runs = new Runs(room, started.running)
+  const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
+  const name = await runs.publish(
+    `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,
+  )
+  const id = await runs.start(name)
+  // Whom the workspace may ask is read before each request.
+  const gate = await Gate.at('tenon.services')
+  try {
+    await eventually(async () => (await gate.waiting()).length || undefined)
+    await new Promise((done) => setTimeout(done, 6_000))
+  } finally {
+    await gate.open()
+  }
+  expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { ok: true } })
+}, 60_000)
