@@ -107,8 +107,7 @@ function isTask(value: unknown): value is TaskNode {
 }
 
 function isLocal(body: unknown): boolean {
-  const { local = false } = (body ?? {}) as { readonly local?: Local }
-  return local !== false
+  return Boolean((body as { readonly local?: Local } | undefined)?.local)
 }
 
 function itemsOf(body: unknown): number | undefined {

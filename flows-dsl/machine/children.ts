@@ -57,8 +57,8 @@ export class Children {
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
       const { call, arguments: given, local } = child
-      const isLocal = local !== undefined && local !== false
-      const beside = isLocal && this.#desk.frames.forksAbove(task).length > 0 && { beside: true as const }
+      const beside = Boolean(local) &&
+        this.#desk.frames.forksAbove(task).length > 0 && { beside: true as const }
       return {
         do: 'call',
         function: call,

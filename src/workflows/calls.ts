@@ -65,7 +65,7 @@ export async function localCall(
     // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
     const begun = moments.begun(request)
     if (!moments.mayBeBrief()) return undefined
-    const tried = (await call(request, hold, begun)) as unknown as Tried | null
+    const tried = (await call(request, hold, begun)) as Tried | null
     moments.wasBrief(tried?.took_ms)
     return tried ?? undefined
   }

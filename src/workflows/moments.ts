@@ -52,7 +52,7 @@ export class Moments {
   /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
   hear(): void {
     const now = nowMs()
-    this.#begin()
+    this.#startOver()
     if (now === this.#heardMs) return
     // What is heard first makes no other moment known, and still comes between calls.
     this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0
@@ -72,12 +72,12 @@ export class Moments {
    * again, the same call may be a local one.
    */
   endedBy(work: Promise<unknown>): void {
-    const ended = () => this.#begin()
+    const ended = () => this.#startOver()
     void work.then(ended, ended)
   }
 
   /** A task has ended, and what is lost begins anew. */
-  #begin(): void {
+  #startOver(): void {
     this.#made = 0
     this.#tookMs = 0
   }
