@@ -9,11 +9,10 @@ import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
 import { DeterminismViolationError } from '@temporalio/workflow'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { openLog } from '../../src/platform/log.ts'
 import type { WirePayload } from '../../src/platform/payloads/desk.ts'
-import { openPlatform, type Platform } from '../../src/platform/platform.ts'
+import type { Platform } from '../../src/platform/platform.ts'
 import { binary } from '../../stack/binaries.mjs'
+import { openInside } from '../support/inside.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled, withTemporal } from '../support/schedules.ts'
@@ -30,7 +29,7 @@ let platform: Platform
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger('ERROR', () => {}) })
   bundle = await readFile(inject('tenon').env['TENON_WORKFLOW_BUNDLE'] ?? '', 'utf8')
-  platform = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test')).platform
+  platform = openInside()
 })
 afterAll(() => platform.close())
 

@@ -1,10 +1,10 @@
 /** Requests that change nothing are made beside the run where they are over in a moment, and have a task where not. */
 
-import { Client, Connection } from '@temporalio/client'
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
+import { withRawClient } from '../support/temporal.ts'
 import { aRoom, call } from '../support/tenants.ts'
 
 let runs: Runs
@@ -39,11 +39,9 @@ const asking = (name: string, origin: string, more = '', method = 'get') =>
 /** A run to its end, and how often each kind of event is in its history. */
 async function ran(tasks: string) {
   const run = await runs.ended(await runs.start(await runs.publish(tasks)))
-  const { env } = inject('tenon')
-  const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
-  const client = new Client({ connection, namespace: env['TEMPORAL_NAMESPACE'] ?? 'default' })
-  const { events } = await client.workflow.getHandle(run.workflow_id).fetchHistory()
-  await connection.close()
+  const { events } = await withRawClient((client) =>
+    client.workflow.getHandle(run.workflow_id).fetchHistory(),
+  )
   const tasked = (events ?? []).filter(({ activityTaskScheduledEventAttributes: is }) => is)
   return { run, tasks: tasked.map(({ activityTaskScheduledEventAttributes: is }) => is?.activityType?.name) }
 }

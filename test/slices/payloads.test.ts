@@ -8,9 +8,8 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { PAYLOAD_BUCKET } from '../../src/core/object-key.ts'
 import { MARK } from '../../src/core/payload-mark.ts'
-import { parseConfig } from '../../src/platform/config.ts'
-import { openLog } from '../../src/platform/log.ts'
-import { openPlatform } from '../../src/platform/platform.ts'
+import type { Platform } from '../../src/platform/platform.ts'
+import { openInside } from '../support/inside.ts'
 import { masked } from '../support/masked.ts'
 import { clientOf } from '../support/storage.ts'
 import { withRawClient } from '../support/temporal.ts'
@@ -103,14 +102,14 @@ describe('sizes', () => {
 describe('keys', () => {
   /** A platform that has nothing in its memory, as after a start. */
   async function fresh<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
-    const { platform } = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
+    const platform = openInside()
     try {
       return await work(platform.codec)
     } finally {
       await platform.close()
     }
   }
-  type Codec = ReturnType<typeof openPlatform>['platform']['codec']
+  type Codec = Platform['codec']
   const contextOf = ({ tenantId, workspaceId }: Room) => ({
     type: 'workflow' as const,
     namespace: 'default',

@@ -6,6 +6,7 @@ import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
 import type { Temporal } from '../../src/platform/temporal.ts'
+import { openInside } from './inside.ts'
 import type { Running } from './start.ts'
 
 /** Begins work as the API does. */
@@ -20,7 +21,7 @@ export async function withReadingClient<T>(
   interceptors: ClientInterceptors = {},
 ): Promise<T> {
   const { env } = inject('tenon')
-  const { platform } = openPlatform(parseConfig(env), openLog('silent', 'test'))
+  const platform = openInside()
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   try {
     const dataConverter = { payloadCodecs: [platform.codec] }
