@@ -145,6 +145,9 @@ export const LIMITS = {
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
   storeIdleMs: 60_000,
+  /** How long after a policy was written a gateway of the store may not have heard of it; it heals by itself. */
+  storeOpeningMs: 3_000,
+  storeOpeningPauseMs: 100,
   storageIdentitiesCachedMax: 500,
   storageIdentityCacheMs: 60_000,
   schemaBytesMax: 65_536,

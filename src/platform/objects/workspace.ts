@@ -17,6 +17,7 @@ import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
 import type { Measure, ObjectLedger } from './ledger.ts'
+import { patiently } from './patience.ts'
 import type { Stored } from './reservation.ts'
 import { sizesIn } from './sizes.ts'
 import { Upload } from './upload.ts'
@@ -78,21 +79,21 @@ export class WorkspaceObjects {
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
-    return this.#ask(async (s3) => {
-      const created = options.if_none_match === '*' || !(await exists(s3, target))
+    const found = await this.#exists(target)
+    return this.#once(async (s3) => {
       const { ETag } = await upload.send((Body, abortSignal) => {
         const length = upload.length === undefined ? {} : { ContentLength: upload.length }
         const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
         return s3.send(new PutObjectCommand(input), { abortSignal })
       })
-      return { etag: ETag ?? '', size: upload.bytes, created }
+      return { etag: ETag ?? '', size: upload.bytes, created: !found }
     })
   }
 
   /** @returns the object, a range of it, or 304 */
   async get(place: Place, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(place), ...conditionsOf(conditions) }
-    return this.#ask(async (s3, until): Promise<ByteReply> => {
+    return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
       const body = got.Body as Readable
@@ -105,7 +106,7 @@ export class WorkspaceObjects {
   /** As `get`, without the body. */
   async head(place: Place, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(place), ...conditionsOf(conditions) }
-    return this.#ask(async (s3): Promise<ByteReply> => {
+    return this.#ask(input, async (s3): Promise<ByteReply> => {
       const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
       return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
     })
@@ -114,10 +115,8 @@ export class WorkspaceObjects {
   /** @throws Problem `NoSuchKey`: S3 itself would not tell */
   async delete(place: Place): Promise<void> {
     const target = targetOf(place)
-    await this.#ask(async (s3) => {
-      if (!(await exists(s3, target))) throw new Problem('NoSuchKey')
-      await s3.send(new DeleteObjectCommand(target))
-    })
+    if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
+    await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
     await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
   }
 
@@ -128,7 +127,7 @@ export class WorkspaceObjects {
   ): Promise<{ data: Listed[]; next: string | undefined }> {
     const token = page.after === undefined ? {} : { ContinuationToken: page.after }
     const input = { Bucket: bucket, Prefix: storedPrefix(page.prefix), MaxKeys: page.size, ...token }
-    const found = await this.#ask((s3) => s3.send(new ListObjectsV2Command(input)))
+    const found = await this.#ask(input, (s3) => s3.send(new ListObjectsV2Command(input)))
     const data = (found.Contents ?? []).map(({ Key = '', Size = 0, ETag = '', LastModified }) => ({
       key: givenKey(Key),
       size: Size,
@@ -146,7 +145,7 @@ export class WorkspaceObjects {
   async recount(): Promise<void> {
     const bucket = (await this.#find())?.bucket
     if (bucket === undefined) return
-    const sizes = () => this.#ask((s3) => sizesIn(s3, bucket))
+    const sizes = () => this.#ask({ Bucket: bucket }, (s3) => sizesIn(s3, bucket))
     await this.#ledger.adopt(bucket, await sizes())
     await this.#ledger.correct(bucket, await sizes())
   }
@@ -154,11 +153,31 @@ export class WorkspaceObjects {
   /** In a bucket of somebody else nothing can have come of an upload. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
-    return this.#ask((s3) => bytesOf(s3, { Bucket: bucket, Key: key }))
+    const target = { Bucket: bucket, Key: key }
+    return this.#ask(target, (s3) => bytesOf(s3, target))
+  }
+
+  /** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
+  async #exists(target: Target): Promise<boolean> {
+    try {
+      await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
+      return true
+    } catch (error) {
+      return !(error instanceof Problem && error.code === 'NoSuchKey')
+    }
+  }
+
+  /** As {@link #once}; again while the store has not heard that the bucket is the workspace's, or which key it has. */
+  #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
+    const isOwn = async () => {
+      this.#clients.forget(this.#ref)
+      return (await this.#find())?.bucket === Bucket
+    }
+    return patiently(() => this.#once(work), isOwn)
   }
 
   /** @param work may go on holding its connection `until` something */
-  async #ask<T>(work: (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>): Promise<T> {
+  async #once<T>(work: Work<T>): Promise<T> {
     const s3 = await this.#clients.of(this.#ref, this.#find)
     const giveBack = await this.#clients.take(this.#ref)
     let held: Promise<unknown> = Promise.resolve()
@@ -195,15 +214,7 @@ function conditionsOf({ if_match, if_none_match, range }: Conditions) {
   }
 }
 
-/** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
-async function exists(s3: S3Client, target: Target): Promise<boolean> {
-  try {
-    await s3.send(new HeadObjectCommand(target))
-    return true
-  } catch (error) {
-    return statusOf(error) !== 404
-  }
-}
+type Work<T> = (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>
 
 /** Of an object; 0 where there is none. */
 async function bytesOf(s3: S3Client, target: Target): Promise<number> {
