@@ -14,6 +14,7 @@ import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
+import { openNearStarts } from './near-starts.ts'
 import { forgetPromiseStacks } from './promise-stacks.ts'
 
 async function main(): Promise<void> {
@@ -62,9 +63,13 @@ async function main(): Promise<void> {
   ])
   // By its own options the worker takes this from a file alone, which a program in one file has not.
   for (const { options } of workers) Object.assign(options.loadedDataConverter, { failureConverter })
-  const stop = () => {
+  const socket = config.TENON_STARTS_SOCKET
+  const nearStarts = socket && (await openNearStarts(socket, connection, config.TEMPORAL_NAMESPACE))
+  const end = async () => {
+    if (nearStarts) await nearStarts.close()
     for (const worker of workers) worker.shutdown()
   }
+  const stop = () => void end()
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)
   platform.functions.warmUp()

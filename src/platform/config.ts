@@ -71,6 +71,13 @@ const ConfigSchema = Type.Object({
   TENON_DENO_BIN: Type.Optional(
     Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
   ),
+  TENON_STARTS_SOCKET: Type.Optional(
+    Type.String({
+      pattern: '^/.{1,99}$',
+      description:
+        'Path of a Unix socket by which the API hands starts of runs to a worker of its machine, which then has their first tasks at once; without it all starts go to Temporal alone.',
+    }),
+  ),
   TENON_CACHED_RUNS: Type.Optional(
     Type.Integer({
       minimum: 0,

@@ -10,22 +10,17 @@ import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
-  WorkflowNotFoundError,
-  WorkflowUpdateFailedError,
 } from '@temporalio/client'
-import {
-  ApplicationFailure,
-  defaultPayloadConverter,
-  type Headers,
-  type PayloadCodec,
-} from '@temporalio/common'
-import { isProblemCode, Problem } from '../core/problem.ts'
+import { defaultPayloadConverter, type Headers, type PayloadCodec } from '@temporalio/common'
+import { Problem } from '../core/problem.ts'
 import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
+import { NearStarts } from './near-starts.ts'
 import { openLine } from './payloads/open-line.ts'
 import { attributesOf } from './search-attributes.ts'
 import { type Standing, standingOf } from './standing.ts'
+import { causedByGrpc, problemOf, unlessCutOff, unlessFull, unlessGone } from './temporal-errors.ts'
 
 /** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
 export const QUEUES = {
@@ -63,11 +58,15 @@ export class Temporal {
   readonly #within: ReturnType<typeof restful>
   readonly #uiUrl: string | undefined
   readonly #namespace: string
+  readonly #near: NearStarts | undefined
 
   /** @param codec what a payload passes on its way to the server and back */
   constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
     this.#within = restful(this.#connection.callContextStorage)
+    const socket = config.TENON_STARTS_SOCKET
+    this.#near = socket === undefined ? undefined : new NearStarts(socket)
+    this.#near?.lead(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
     this.#client = new Client({
@@ -175,6 +174,7 @@ export class Temporal {
   }
 
   async close(): Promise<void> {
+    this.#near?.close()
     await this.#connection.close()
   }
 
@@ -197,46 +197,6 @@ export class Temporal {
       throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
     }
   }
-}
-
-/** What there is no workflow for any more, or never was, is undefined. */
-async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
-  try {
-    return await work
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return undefined
-    throw error
-  }
-}
-
-/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
-function unlessFull(error: unknown): never {
-  const cause = error instanceof Error ? error.cause : undefined
-  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
-  if (!full) throw error
-  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
-}
-
-/** A workflow that ended while it was about to answer has ended. */
-function unlessCutOff(error: unknown): undefined {
-  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
-  if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
-    return undefined
-  throw error
-}
-
-/** The inverse of what the door of activities does with a Problem. */
-function problemOf(error: WorkflowFailedError): Problem {
-  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
-    if (!(cause instanceof ApplicationFailure) || !isProblemCode(cause.type)) continue
-    const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
-    return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
-  }
-  return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
-}
-
-function causedByGrpc(error: unknown): boolean {
-  return error instanceof Error && isGrpcServiceError(error.cause)
 }
 
 /** Puts the ref that the id names into the header; workflows/door compares the two. */

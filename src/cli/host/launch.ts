@@ -3,13 +3,15 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Stack } from '../../../stack/start.ts'
 import { migrate } from '../../platform/pg/migrate.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../platform/secrets.ts'
 import { currentBuild } from './build.ts'
 
+/** macOS takes 103, Linux 107. */
+const SOCKET_BYTES_MAX = 100
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
 export interface Launch {
@@ -47,6 +49,7 @@ export async function launch(options: Launch): Promise<Launched> {
     TENON_MASTER_KEY: masterKey,
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: build.workflows,
+    ...nearStarts(options.dir),
     NODE_ENV: 'production',
     // All who administer a machine's own platform are one person with its tools.
     TENON_RATE_ADMIN: '1200/min',
@@ -65,6 +68,12 @@ export async function launch(options: Launch): Promise<Launched> {
     clientSecret: deriveSecret(masterKey, DERIVED.operatorSecret),
     env,
   }
+}
+
+/** The API hands starts to the worker beside it. The path of a socket is short on every system. */
+function nearStarts(dir: string): Record<string, string> {
+  const socket = resolve(dir, 'starts.sock')
+  return Buffer.byteLength(socket) > SOCKET_BYTES_MAX ? {} : { TENON_STARTS_SOCKET: socket }
 }
 
 /** Settings of the platform that stand in our own environment, other than those that are decided here. */

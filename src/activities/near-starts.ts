@@ -1,0 +1,62 @@
+/** Makes starts of workflows for the API of this machine, so that their first tasks come to this worker at once. */
+
+import { rm } from 'node:fs/promises'
+import { createServer, type IncomingMessage } from 'node:http'
+import proto from '@temporalio/proto'
+import type { NativeConnection } from '@temporalio/worker'
+import { LIMITS } from '../core/limits.ts'
+
+const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
+
+export interface NearStartsDoor {
+  /** Takes no more; what is under way is finished. */
+  close(): Promise<void>
+}
+
+/**
+ * Listens for `POST`s of a StartWorkflowExecutionRequest; answers 200 with the id of the run, else 503, upon which the
+ * asker makes the start itself and hears what is the matter.
+ * @param path of the Unix socket: who may open that file may start any workflow, as whoever reaches Temporal may
+ * @param connection the workers' own: a first task is given to a worker of the connection that made the start
+ */
+export async function openNearStarts(
+  path: string,
+  connection: NativeConnection,
+  namespace: string,
+): Promise<NearStartsDoor> {
+  const start = async (asked: IncomingMessage) => {
+    const request = StartWorkflowExecutionRequest.decode(await bodyOf(asked))
+    if (request.namespace !== namespace) throw new TypeError('another namespace')
+    const { runId } = await connection.workflowService.startWorkflowExecution(
+      Object.assign(request, { requestEagerExecution: request.workflowStartDelay == null }),
+    )
+    return runId
+  }
+  const server = createServer((asked, reply) => {
+    start(asked).then(
+      (runId) => reply.end(runId),
+      () => reply.writeHead(503).end(),
+    )
+  })
+  // What a worker that was killed has left.
+  await rm(path, { force: true })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve))
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeIdleConnections()
+      }),
+  }
+}
+
+async function bodyOf(asked: IncomingMessage): Promise<Uint8Array> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of asked as AsyncIterable<Buffer>) {
+    bytes += part.byteLength
+    if (bytes > LIMITS.nearStarts.bytesMax) throw new RangeError('too large')
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
