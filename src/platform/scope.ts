@@ -236,8 +236,9 @@ export class WorkspaceScope extends Scope {
   /** One of the workspace's executions, for as long as it is watched. */
   watch = (executionId: string) => this.parts.lookout.watch(this.ref, executionId)
 
-  /** Something was written of one of the workspace's executions. */
-  told = (executionId: string) => this.parts.lookout.tell(this.ref, executionId)
+  /** Something was written of one of the workspace's executions, perhaps its end. */
+  told = (executionId: string, hasEnded: boolean) => this.parts.lookout.tell(this.ref, executionId, hasEnded)
+
   get runs(): Durable {
     return this.durable(this.ref)
   }

@@ -70,15 +70,22 @@ export class TenantStates {
     if (known !== undefined) return known
     const states = await this.#ofTenant(tenantId, workspaceId)
     if (typeof states?.workspace !== 'string') return undefined
-    if (suspensionOf(states.tenant, states.workspace) === undefined) this.#active.set(name, states)
-    return states
+    return this.#rememberActive(name, states)
   }
 
-  /** Whose a workspace is, and how the two stand at this moment. */
-  ofWorkspace(workspaceId: WorkspaceId): Promise<States | undefined> {
-    return this.#system.row<States>(sql`
+  /** Whose a workspace is, and how the two stand; that both are active is remembered for a few seconds. */
+  async ofWorkspace(workspaceId: WorkspaceId): Promise<States | undefined> {
+    const known = this.#active.get(workspaceId)
+    if (known !== undefined) return known
+    const states = await this.#system.row<States>(sql`
       select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
       from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`)
+    return states && this.#rememberActive(workspaceId, states)
+  }
+
+  #rememberActive(name: string, states: States): States {
+    if (suspensionOf(states.tenant, states.workspace) === undefined) this.#active.set(name, states)
+    return states
   }
 
   /** Makes this node ask again at once; others do within the cache's few seconds. */

@@ -8,10 +8,12 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 
 /** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
 const HURRIED = new Set(['collection', 'batch', 'event', 'webhook'])
+/** Whole names of others; of a start, the execution's own row says who has asked for it, and when. */
+const HURRIED_TOO = new Set(['execution.create'])
 
 /** Whether the reply does not wait until the entry is in the log. */
 export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
-  return HURRIED.has(name.slice(0, name.indexOf('.')))
+  return HURRIED.has(name.slice(0, name.indexOf('.'))) || HURRIED_TOO.has(name)
 }
 
 /** What the log is to say of who runs an operation. */

@@ -1,5 +1,6 @@
 /** The embedded issuer: a standard OAuth 2.1 / OpenID provider mounted under /auth, with its key in the database. */
 
+import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
@@ -12,6 +13,7 @@ import { DERIVED, type Secrets } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
 import { type IssuerSettings, openProvider } from './issuer.ts'
 import { IssuerState } from './issuer-state.ts'
+import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { People } from './people.ts'
 import { Registration } from './registration.ts'
@@ -54,6 +56,11 @@ export interface IdentityParts {
   readonly log: Log
 }
 
+/** What clocks may differ by. */
+const CLOCK_TOLERANCE_SECONDS = 30
+
+const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
+
 export class Identity {
   readonly issuer: string
   readonly audience: string
@@ -66,6 +73,8 @@ export class Identity {
   readonly #settings: IssuerSettings
   readonly #within = restful(storage)
   readonly #address: Readonly<Record<string, string>>
+  /** Payloads whose signatures held, by digests of their tokens. */
+  readonly #verified = new KeyCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
   private constructor({ config, database, secrets, keys, hosted, people, clients, log }: IdentityParts) {
@@ -150,14 +159,25 @@ export class Identity {
     }
   }
 
+  /** A signature that held a few seconds ago is not checked again, as long as the keys are the same and it has not expired. */
   async #payload(token: string, audience: string): Promise<JWTPayload> {
+    const keys = await this.#keys.current()
+    const name = createHash('sha256').update(`${audience} ${token}`).digest('base64')
+    const known = this.#verified.get(name)
+    if (known?.keys === keys && isFresh(known.payload)) return known.payload
+    const payload = await this.#verifiedNow(token, audience)
+    this.#verified.set(name, { keys, payload })
+    return payload
+  }
+
+  async #verifiedNow(token: string, audience: string): Promise<JWTPayload> {
     const { payload } = await jwtVerify(token, this.#find, {
       issuer: this.issuer,
       audience,
       algorithms: [ALGORITHM],
       typ: 'at+jwt',
       requiredClaims: ['exp', 'iat', 'sub'],
-      clockTolerance: 30,
+      clockTolerance: CLOCK_TOLERANCE_SECONDS,
     })
     return payload
   }

@@ -37,6 +37,8 @@ export class Watched {
   #sight = UNSEEN
   #page: { readonly after: number; readonly loaded: Promise<unknown> } | undefined
   #waiting: (() => void)[] = []
+  /** Those who wait for its end alone, and look at it themselves. */
+  #ends = new Set<() => void>()
 
   constructor(ref: WorkspaceRef, id: string) {
     this.ref = ref
@@ -50,6 +52,21 @@ export class Watched {
   /** Resolves at the next news. */
   news(): Promise<void> {
     return new Promise((done) => this.#waiting.push(done))
+  }
+
+  /** Resolves when it has ended, for who watches it for nothing else. */
+  end(until: AbortSignal): Promise<void> {
+    return new Promise((done) => {
+      this.#ends.add(done)
+      until.addEventListener('abort', () => this.#ends.delete(done), { once: true })
+    })
+  }
+
+  /** @returns whether all who watch have waited for just that */
+  tellEnd(): boolean {
+    const all = this.#ends.size === this.watchers
+    for (const done of this.#ends) done()
+    return all
   }
 
   /** What comes after an event, read once for all who are there when there is news. */
@@ -69,6 +86,7 @@ export class Watched {
   see(sight: Sight): void {
     this.#sight = sight
     this.#page = undefined
+    if (sight.ended && !sight.gone) this.tellEnd()
     this.wake()
   }
 
@@ -94,9 +112,9 @@ export class Lookout {
     this.#onError = onError
   }
 
-  /** Something was written of an execution: whoever watches it, in whatever process, looks. */
-  tell(ref: WorkspaceRef, id: string): void {
-    this.#news.tell(keyOf(ref, id))
+  /** Something was written of an execution, perhaps its end: whoever watches it, in whatever process, looks. */
+  tell(ref: WorkspaceRef, id: string, hasEnded: boolean): void {
+    this.#news.tell(`${keyOf(ref, id)}${hasEnded ? ENDED : ''}`)
   }
 
   /** @returns the execution, for as long as it is not stopped */
@@ -124,9 +142,11 @@ export class Lookout {
     await Promise.allSettled([this.#looking, this.#asking])
   }
 
-  #hear(key: string): void {
+  #hear(news: string): void {
+    const hasEnded = news.endsWith(ENDED)
+    const key = hasEnded ? news.slice(0, -ENDED.length) : news
     const watched = this.#watched.get(key)
-    if (watched === undefined) return
+    if (watched === undefined || (hasEnded && watched.tellEnd())) return
     // Should it fail, whoever looks by and by says so.
     this.#lookAt([[key, watched]]).catch(() => {})
   }
@@ -152,8 +172,8 @@ export class Lookout {
   async #look(): Promise<void> {
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       try {
-        await this.#lookAt(this.#watched)
         await this.#wait(LIMITS.lookoutPollMs)
+        await this.#lookAt(this.#watched)
       } catch (error) {
         this.#onError(error)
         await this.#wait(LIMITS.lookoutRetryMs)
@@ -178,6 +198,9 @@ export class Lookout {
     await pause(ms, undefined, { signal: this.#closed.signal }).catch(() => {})
   }
 }
+
+/** Behind a name: what was written is its end. */
+const ENDED = '!'
 
 const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenantId}:${workspaceId}:${id}`
 

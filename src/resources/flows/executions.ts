@@ -146,14 +146,11 @@ async function untilEnded(
 ): Promise<void> {
   const { watched, stop } = scope.watch(id)
   const ending = new AbortController()
-  const over = pause(waitMs, 'over' as const, { signal: ending.signal }).catch(() => 'over' as const)
+  const ended = watched.end(ending.signal)
+  const over = pause(waitMs, undefined, { signal: ending.signal }).catch(() => {})
   try {
     await start()
-    for (;;) {
-      const { ended, gone } = watched.sight
-      if (ended && !gone) return
-      if ((await Promise.race([watched.news(), over])) === 'over') return
-    }
+    await Promise.race([ended, over])
   } finally {
     ending.abort()
     stop()

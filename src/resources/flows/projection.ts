@@ -76,7 +76,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
-  scope.told(id)
+  scope.told(id, update.ended_at !== undefined)
   // Should this process end here, whoever mends finds them: they have their places.
   if (next.length > 0)
     await beginPending(
