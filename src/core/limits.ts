@@ -64,6 +64,12 @@ export const LIMITS = {
   poolWaitMs: 5_000,
   /** In a transaction of several round trips: for a table that others use, and between two questions. */
   lockWaitMs: 5_000,
+  /**
+   * Small transactions of one mandate that come at the same time go as one: while one is under way the next gather, so many
+   * at most, and no longer than `waitMs`. A group waits for a lock no longer than `lockMs`; after one failed, each goes by
+   * itself for `apartMs`.
+   */
+  groups: { membersMax: 32, waitMs: 20, lockMs: 50, apartMs: 1_000 },
   transactionIdleMs: 15_000,
   /** On each connection. */
   preparedStatementsMax: 300,

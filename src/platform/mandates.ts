@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
 import type { TenantId } from '../core/tenant.ts'
-import type { Mandate } from './pg/database.ts'
+import type { Mandate } from './pg/mandate.ts'
 
 /** What an admin's credential names: nothing, of an operator. */
 export interface AdminBounds {

@@ -1,12 +1,12 @@
 /** The handles through which everything is done. Only the doors open them; nobody can make a look-alike. */
 
-import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
+import type { IdSource } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Audit } from './audit/audit.ts'
+import { Scope } from './any-scope.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
-import { Durable } from './durable.ts'
+import type { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
 import { type AdminBounds, mandateOf } from './mandates.ts'
@@ -16,63 +16,7 @@ import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import { PayloadDesk } from './payloads/desk.ts'
-import type { Row } from './pg/batch.ts'
-import type { Mandate } from './pg/database.ts'
-import type { Sql } from './pg/sql.ts'
 import { purposeIn } from './secrets.ts'
-
-/** What every scope can do: run statements under its own mask, make ids, drive its own workflows. */
-abstract class Scope {
-  readonly actor: Actor
-  protected readonly mandate: Mandate
-  protected readonly parts: Parts
-  protected readonly ids: IdSource
-  /** For doors that run operations inside a scope of their own. */
-  readonly audit: Audit
-
-  protected constructor(actor: Actor, mandate: Mandate, parts: Parts, ids: IdSource) {
-    this.actor = actor
-    this.mandate = mandate
-    this.parts = parts
-    this.ids = ids
-    this.audit = parts.audit
-  }
-
-  /** Statements as one transaction in one round trip; rows per statement. */
-  batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.parts.statements.batch(this.mandate, statements)
-  }
-
-  /** The rows of one statement. */
-  async rows<T extends object>(statement: Sql): Promise<T[]> {
-    const [rows = []] = await this.batch(statement)
-    return rows as T[]
-  }
-
-  /** The first row of one statement, if there is one. */
-  async row<T extends object>(statement: Sql): Promise<T | undefined> {
-    const [row] = await this.rows<T>(statement)
-    return row
-  }
-
-  /** A new UUIDv7. In an activity, the same one at each attempt. */
-  uuid(): string {
-    return this.ids.uuid()
-  }
-
-  newId<P extends IdPrefix>(prefix: P): `${P}_${string}` {
-    return typeId(prefix, this.uuid())
-  }
-
-  /** Puts an error of ours into the log where its caller is told of it in no detail. */
-  report(error: unknown, what: string): void {
-    this.parts.log.error({ err: error, subject: this.actor.subject }, what)
-  }
-
-  protected durable(ref: TenantRef): Durable {
-    return new Durable(ref, this.parts.temporal)
-  }
-}
 
 /**
  * The structure of tenants. An operator's sees the metadata of all tenants and no document of any; a tenant

@@ -3,7 +3,7 @@
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Asking, isLimited } from '../limited.ts'
 import type { Parts } from '../parts.ts'
-import type { Mandate } from '../pg/database.ts'
+import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'
 import { type Storage, WorkspaceObjects } from './workspace.ts'

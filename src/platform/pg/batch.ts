@@ -33,6 +33,7 @@ export class Batch implements Submittable {
   /** Rows per statement, in order. Rejects with the server's error, or a Problem where the rows are too much to hold. */
   readonly done: Promise<Row[][]>
   readonly #statements: readonly Sql[]
+  readonly #own: number
   readonly #names: readonly string[]
   readonly #rows: Row[][]
   readonly #parsed: string[] = []
@@ -43,8 +44,10 @@ export class Batch implements Submittable {
   #resolve: (rows: Row[][]) => void = () => {}
   #reject: (error: Error) => void = () => {}
 
-  constructor(statements: readonly Sql[]) {
+  /** @param own how many of the first are none of the caller's: errors name the others, from 0 on */
+  constructor(statements: readonly Sql[], own = 0) {
     this.#statements = statements
+    this.#own = own
     this.#names = statements.map((statement) => nameOf(statement.text))
     this.#rows = statements.map(() => [])
     this.done = new Promise((resolve, reject) => {
@@ -137,7 +140,7 @@ export class Batch implements Submittable {
       this.#prepared.uncertain.add(name)
     }
     for (const name of this.#dropped) this.#prepared.uncertain.add(name)
-    this.#reject(Object.assign(error, { statement: this.#at }))
+    this.#reject(Object.assign(error, { statement: this.#at - this.#own }))
   }
 
   handleReadyForQuery(): void {

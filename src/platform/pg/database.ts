@@ -6,28 +6,9 @@ import { Problem } from '../../core/problem.ts'
 import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
+import { Groups } from './groups.ts'
+import type { Company, Mandate } from './mandate.ts'
 import { type Sql, sql } from './sql.ts'
-
-type Mask =
-  | 'tenon_anon'
-  | 'tenon_service'
-  | 'tenon_admin'
-  | 'tenon_operator'
-  | 'tenon_relay'
-  | 'tenon_mender'
-  | 'tenon_triggers'
-  | 'tenon_issuer'
-  | 'tenon_keyring'
-
-/** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
-export interface Mandate {
-  readonly mask: Mask
-  readonly tenant: string
-  readonly workspace: string
-  readonly statementTimeoutMs: number
-  /** What changes of documents say of the runs that led to them; nothing for none. */
-  readonly hops?: number
-}
 
 /** Where batches are run: any connection, or always the same one. */
 export interface Batches {
@@ -35,8 +16,9 @@ export interface Batches {
    * Runs the statements as one transaction in one round trip.
    * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
    *   DatabaseError for what the caller must judge (unique violations and the like)
+   * @param company of statements that take a moment: with whom they may share a transaction, where there is a choice
    */
-  batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]>
+  batch(mandate: Mandate, statements: readonly Sql[], company?: Company): Promise<Row[][]>
 }
 
 /** One connection, for what lasts longer than a transaction: a lock of its session. */
@@ -48,6 +30,7 @@ export interface Session extends Batches {
 export class Database implements Batches {
   readonly #pool: Pool
   readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
+  readonly #groups = new Groups((...of) => this.#alone(...of))
 
   private constructor(pool: Pool) {
     this.#pool = pool
@@ -70,12 +53,18 @@ export class Database implements Batches {
     return new Database(pool)
   }
 
-  async batch(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
+  batch(mandate: Mandate, statements: readonly Sql[], company?: Company): Promise<Row[][]> {
+    return company === undefined
+      ? this.#alone(mandate, statements)
+      : this.#groups.join(mandate, statements, company)
+  }
+
+  async #alone(mandate: Mandate, statements: readonly Sql[], lockMs?: number): Promise<Row[][]> {
     const { tenant } = mandate
     // What is asked before a tenant is known, or by an operator, is nobody's share.
     const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
     try {
-      return await this.#run(mandate, statements)
+      return await this.#lend((client) => run(client, mandate, statements, lockMs))
     } finally {
       giveBack?.()
     }
@@ -112,10 +101,6 @@ export class Database implements Batches {
     } finally {
       giveBack?.()
     }
-  }
-
-  #run(mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-    return this.#lend((client) => run(client, mandate, statements))
   }
 
   /** A connection that broke meanwhile does not come back to the pool. */
@@ -171,12 +156,22 @@ async function say(client: PoolClient, text: string): Promise<void> {
   })
 }
 
-async function run(client: PoolClient, mandate: Mandate, statements: readonly Sql[]): Promise<Row[][]> {
-  const before = mandate.hops === undefined ? [] : [hopsSetting(mandate.hops)]
-  const batch = new Batch([settings(mandate), ...before, ...statements])
+async function run(
+  client: PoolClient,
+  mandate: Mandate,
+  statements: readonly Sql[],
+  lockMs?: number,
+): Promise<Row[][]> {
+  const { hops } = mandate
+  const before = [
+    settings(mandate),
+    ...(hops === undefined ? [] : [hopsSetting(hops)]),
+    ...(lockMs === undefined ? [] : [lockSetting(lockMs)]),
+  ]
+  const batch = new Batch([...before, ...statements], before.length)
   try {
     client.query(batch)
-    return (await batch.done).slice(1 + before.length)
+    return (await batch.done).slice(before.length)
   } catch (error) {
     throw translate(error, mandate.mask === 'tenon_anon')
   }
@@ -189,6 +184,8 @@ const SESSION_SETTINGS = [
 
 /** It too ends with the batch; the column of the outbox reads it. */
 const hopsSetting = (hops: number): Sql => sql`select set_config('tenon.hops', ${hops}, true) is null`
+
+const lockSetting = (ms: number): Sql => sql`select set_config('lock_timeout', ${ms}, true) is null`
 
 /** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
 function settings(mandate: Mandate): Sql {

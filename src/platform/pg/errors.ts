@@ -94,8 +94,7 @@ export function violated(error: unknown): string | undefined {
 export function failedStatement(error: unknown): number | undefined {
   const from = error instanceof Problem ? error.cause : error
   const { statement } = Object(from) as { statement?: unknown }
-  // The settings come first.
-  return typeof statement === 'number' && statement > 0 ? statement - 1 : undefined
+  return typeof statement === 'number' && statement >= 0 ? statement : undefined
 }
 
 /** What tenon.refuse_change (migration 0015) raised: what was in the way of the change. */

@@ -158,7 +158,8 @@ async function untilEnded(
 }
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const [[row] = [], steps = [], [queue] = []] = await scope.batch(
+  const [[row] = [], steps = [], [queue] = []] = await scope.along(
+    'reading',
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,

@@ -43,7 +43,8 @@ const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toStr
 async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const { execution_id: id, events = [] } = update
   const last = events.at(-1)?.seq ?? 0
-  const [[row] = [], , next = []] = await scope.batch(
+  const [[row] = [], , next = []] = await scope.along(
+    'writing',
     sql`update executions set
         status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
           then ${update.status} else status end,

@@ -145,7 +145,9 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
       ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null`)}
     )
     select chosen.*, ${SEALED} from chosen`
-  const row = await scope.row<AdmittedRow>(admission).catch(goneMeanwhile)
+  const [[row] = []] = (await scope.along('writing', admission).catch(goneMeanwhile)) as unknown as [
+    AdmittedRow[]?,
+  ]
   if (row === undefined) return undefined
   const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
   if (row.concurrency === null || row.is_old) return admitted

@@ -23,12 +23,13 @@ export const postgresStore: Store = {
   kind: 'postgresql',
 
   read: async (scope, places) => {
-    const found = await scope.batch(
-      ...places.map(({ collection, id }) => {
-        const table = tableOf(collection)
-        return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
-      }),
-    )
+    const statements = places.map(({ collection, id }) => {
+      const table = tableOf(collection)
+      return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
+    })
+    const found = await (places.length === 1
+      ? scope.along('reading', ...statements)
+      : scope.batch(...statements))
     const missed = places.filter((_, index) => found[index]?.[0] === undefined)
     await refuseDeclared(
       scope,
@@ -80,7 +81,10 @@ async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<
   const steps = stepsOf(scope, writes)
   const locks = locksOf(scope, writes)
   try {
-    const all = await scope.batch(...locks, ...steps.map((step) => step.statement))
+    const statements = [...locks, ...steps.map((step) => step.statement)]
+    const all = await (writes.length === 1
+      ? scope.along('writing', ...statements)
+      : scope.batch(...statements))
     const found = all.slice(locks.length)
     const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
     return await withExisting(scope, writes, outcomes)

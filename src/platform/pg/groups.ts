@@ -1,0 +1,124 @@
+/** Lets small transactions of one mandate that are asked for at the same time be one: they share what a transaction costs. */
+
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Row } from './batch.ts'
+import { failedStatement } from './errors.ts'
+import type { Company, Mandate } from './mandate.ts'
+import type { Sql } from './sql.ts'
+
+/** @param lockMs for how long it waits for a lock of somebody else; as long as a statement may take where absent */
+type Run = (mandate: Mandate, statements: readonly Sql[], lockMs?: number) => Promise<Row[][]>
+
+interface Member {
+  readonly statements: readonly Sql[]
+  readonly resolve: (rows: Row[][]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Those of one mandate and company. */
+interface Group {
+  readonly mandate: Mandate
+  underWay: number
+  waiting: Member[]
+  /** Sends those who wait off, whatever holds up the ones before them. */
+  timer: NodeJS.Timeout | undefined
+}
+
+const { membersMax, waitMs, lockMs, apartMs } = LIMITS.groups
+
+export class Groups {
+  readonly #run: Run
+  readonly #groups = new Map<string, Group>()
+  /** Until when each goes by itself, after one of a group failed. */
+  readonly #apartUntilMs = new Map<string, number>()
+
+  constructor(run: Run) {
+    this.#run = run
+  }
+
+  /**
+   * Runs the statements as one transaction, perhaps together with those of others who wait for the same turn. What fails
+   * together is done again one by one, so that each fails by itself alone. Nobody waits longer than `LIMITS.groups.waitMs`.
+   * @throws as running them by themselves does
+   */
+  join(mandate: Mandate, statements: readonly Sql[], company: Company): Promise<Row[][]> {
+    const key = keyOf(mandate, company)
+    const group = this.#groups.get(key) ?? { mandate, underWay: 0, waiting: [], timer: undefined }
+    this.#groups.set(key, group)
+    if (group.underWay > 0 && !this.#isApart(key)) return this.#wait(key, group, statements)
+    group.underWay += 1
+    return this.#run(mandate, statements).finally(() => this.#ended(key, group))
+  }
+
+  #wait(key: string, group: Group, statements: readonly Sql[]): Promise<Row[][]> {
+    return new Promise((resolve, reject) => {
+      group.waiting.push({ statements, resolve, reject })
+      group.timer ??= setTimeout(() => this.#send(key, group), waitMs)
+      if (group.waiting.length >= membersMax) this.#send(key, group)
+    })
+  }
+
+  #ended(key: string, group: Group): void {
+    group.underWay -= 1
+    if (group.waiting.length > 0) this.#send(key, group)
+    else if (group.underWay === 0) this.#groups.delete(key)
+  }
+
+  /** Never rejects: its members do. */
+  #send(key: string, group: Group): void {
+    clearTimeout(group.timer)
+    group.timer = undefined
+    const members = group.waiting
+    group.waiting = []
+    group.underWay += 1
+    void this.#together(key, group.mandate, members).finally(() => this.#ended(key, group))
+  }
+
+  async #together(key: string, mandate: Mandate, members: readonly Member[]): Promise<void> {
+    try {
+      const statements = members.flatMap((member) => member.statements)
+      const rows = await this.#run(mandate, statements, members.length > 1 ? lockMs : undefined)
+      let at = 0
+      for (const { statements: own, resolve } of members) {
+        resolve(rows.slice(at, at + own.length))
+        at += own.length
+      }
+    } catch (error) {
+      if (members.length === 1 || !isOfOne(error)) {
+        for (const { reject } of members) reject(error)
+        return
+      }
+      this.#apart(key)
+      await Promise.all(
+        members.map(({ statements, resolve, reject }) =>
+          this.#run(mandate, statements).then(resolve, reject),
+        ),
+      )
+    }
+  }
+
+  /** Where one fails, more like it may come: all of them would be done twice. */
+  #apart(key: string): void {
+    if (this.#apartUntilMs.size >= LIMITS.keyCacheEntriesMax) this.#apartUntilMs.clear()
+    this.#apartUntilMs.set(key, performance.now() + apartMs)
+  }
+
+  #isApart(key: string): boolean {
+    const untilMs = this.#apartUntilMs.get(key)
+    if (untilMs === undefined) return false
+    if (untilMs > performance.now()) return true
+    this.#apartUntilMs.delete(key)
+    return false
+  }
+}
+
+/** Whether it is the fault of one statement, and not of the server or the way to it; then nothing of the others has happened. */
+function isOfOne(error: unknown): boolean {
+  if (!(error instanceof Problem)) return failedStatement(error) !== undefined
+  if (error.code === 'dependency_unavailable') return false
+  return error.code === 'output_too_large' || failedStatement(error) !== undefined
+}
+
+const keyOf = ({ mask, tenant, workspace, statementTimeoutMs, hops }: Mandate, company: Company): string =>
+  `${company} ${mask} ${tenant} ${workspace} ${statementTimeoutMs} ${hops ?? ''}`
