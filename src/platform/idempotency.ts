@@ -1,6 +1,7 @@
 /** Requests under an Idempotency-Key: claimed before they run, remembered with their reply, forgotten in time. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -51,13 +52,15 @@ export class Idempotency {
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
   async claim(scope: Scope, { id, request }: Asked): Promise<Claim | KeptReply> {
-    const asked = { id, request: this.#keyed(request) }
-    const [[claimed] = [], [seen] = []] = (await scope.batch(
-      insert(asked),
-      sql`select request, status, reply from idempotency where id = ${asked.id}`,
-      sql`select tenon.forget_expired_replies()`,
-      trim(asked.id),
-    )) as unknown as [Claimed[]?, Seen[]?]
+    const asked = { id, request: this.#keyed(request), seed: randomBytes(16) }
+    const [[claimed] = [], [seen] = []] = (await scope
+      .batch(
+        insert(asked),
+        sql`select request, status, reply from idempotency where id = ${asked.id}`,
+        sql`select tenon.forget_expired_replies()`,
+        trim(asked.id),
+      )
+      .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [Claimed[]?, Seen[]?]
     if (claimed !== undefined) return this.#claim(scope, asked.id, claimed)
     // Neither ours nor there: whoever held it has forgotten it in this very moment.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
@@ -76,7 +79,7 @@ export class Idempotency {
   }
 
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
-    const end = async (statement: Sql) => void (await scope.batch(statement))
+    const end = async (statement: Sql) => void (await insistently(() => scope.batch(statement)))
     // Who outlived its lease no longer decides.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
     return {
@@ -135,11 +138,43 @@ const BEGUN_ANEW = sql`
       made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
       expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end`
 
+/**
+ * Whether the claim was made nobody knows whose connection was lost: where it was, by this request and none before it, it
+ * is taken back, or who asks again would be told for minutes that it is under way.
+ * @throws always
+ */
+async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
+  if (isAway(error))
+    await insistently(() =>
+      scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
+      and attempt = 1 and status is null`),
+    ).catch(() => {})
+  throw error
+}
+
+/** Again where a connection was lost: the next may be well. */
+async function insistently<T>(work: () => Promise<T>): Promise<T> {
+  for (const ms of LIMITS.idempotencyAgainMs) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isAway(error)) throw error
+      await pause(ms)
+    }
+  }
+  return work()
+}
+
+const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'
+
+/** A request that is about to be claimed, with what its ids are to be made of. */
+type Claiming = Asked & { readonly seed: Buffer }
+
 /** Takes over what nobody runs any more, with its seed; what has expired begins anew. Those at once wait for the first. */
-function insert({ id, request }: Asked): Sql {
+function insert({ id, request, seed }: Claiming): Sql {
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
-    values (${id}, ${request}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
+    values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
       now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second')
     on conflict (tenant_id, workspace_id, role, id) do update set
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null,

@@ -55,6 +55,7 @@ async function cutConnections(): Promise<void> {
 
 /** A start that was refused is asked for again under its key, as clients do. */
 async function start(n: number): Promise<void> {
+  let last: unknown
   await eventually(async () => {
     const path = `${room.flows}/definitions/ledger/executions`
     const reply = await callAt('POST', path, {
@@ -62,9 +63,12 @@ async function start(n: number): Promise<void> {
       as: room.operator,
       body: { input: { n }, correlation_key: `run ${n}` },
       headers: { 'idempotency-key': `ledger-${n}` },
-    }).catch(() => undefined)
-    return reply?.status === 201 ? true : undefined
-  }, 120_000)
+    }).catch((error: unknown) => ({ status: 0, body: String(error) }))
+    last = reply.body
+    return reply.status === 201 ? true : undefined
+  }, 120_000).catch((error) => {
+    throw new Error(`${error}: ${JSON.stringify(last)}`)
+  })
 }
 
 async function ledger(): Promise<Map<number, string[]>> {
