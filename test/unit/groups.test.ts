@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { Groups } from '../../src/platform/pg/groups.ts'
+import { jointly, type Kind } from '../../src/platform/pg/joint.ts'
 import type { Company, Mandate } from '../../src/platform/pg/mandate.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 
@@ -118,6 +119,31 @@ test('where the server is gone, nothing is done a second time: nobody knows what
   )
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
   expect(seen).toHaveLength(2)
+})
+
+const toldOf = (texts: readonly string[]) => says(`all of ${texts.join('+')}`)
+const KIND: Kind = { join: (items) => toldOf(items as string[]) }
+const one = (key: string, kind = KIND) => says(key).as({ kind, key, item: key })
+
+test('statements of one kind are said at once, unless two are about the same; each is given its own rows', () => {
+  const other: Kind = { join: (items) => says(`others ${(items as string[]).join('+')}`) }
+  const all = [
+    one('a'),
+    says('alone'),
+    one('b'),
+    one('x', other),
+    one('a'),
+    one('c'),
+    one('b'),
+    one('y', other),
+  ]
+  const { statements, deal } = jointly(all)
+  expect(statements.map(textOf)).toEqual(['all of a+b+c', 'alone', 'others x+y', 'all of a+b'])
+  const rows = (...keys: string[]) => keys.map((given_id) => ({ given_id }))
+  // Of the second `a` there is no row: it was there already.
+  const dealt = deal([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
+  expect(dealt).toEqual([rows('a'), [{ n: 1 }], rows('b'), rows('x'), [], rows('c'), rows('b'), rows('y')])
+  expect(jointly([one('a')]).statements.map(textOf)).toEqual(['a'])
 })
 
 test('one that takes long holds nobody up', async () => {

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Row } from './batch.ts'
 import { failedStatement } from './errors.ts'
+import { jointly } from './joint.ts'
 import type { Company, Mandate } from './mandate.ts'
 import type { Sql } from './sql.ts'
 
@@ -77,8 +78,9 @@ export class Groups {
 
   async #together(key: string, mandate: Mandate, members: readonly Member[]): Promise<void> {
     try {
-      const statements = members.flatMap((member) => member.statements)
-      const rows = await this.#run(mandate, statements, members.length > 1 ? lockMs : undefined)
+      const said = jointly(members.flatMap((member) => member.statements))
+      const alone = members.length === 1
+      const rows = said.deal(await this.#run(mandate, said.statements, alone ? undefined : lockMs))
       let at = 0
       for (const { statements: own, resolve } of members) {
         resolve(rows.slice(at, at + own.length))

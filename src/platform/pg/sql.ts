@@ -1,5 +1,7 @@
 /** SQL as a value: text with numbered places, and the values for them. No user text ever becomes SQL. */
 
+import type { Joint } from './joint.ts'
+
 export type SqlValue = string | number | boolean | null | undefined | Date | object
 
 const TEXTS = new WeakMap<readonly string[], string>()
@@ -28,10 +30,18 @@ export type MakeSlot<From> = (read: (from: From) => SqlValue) => SqlValue
 export class Sql {
   readonly #parts: readonly string[]
   readonly #values: readonly SqlValue[]
+  /** Where several of its kind can be one statement: which of them it is. */
+  readonly joint: Joint | undefined
 
-  private constructor(parts: readonly string[], values: readonly SqlValue[]) {
+  private constructor(parts: readonly string[], values: readonly SqlValue[], joint?: Joint) {
     this.#parts = parts
     this.#values = values
+    this.joint = joint
+  }
+
+  /** The same, as one of a kind. */
+  as(joint: Joint): Sql {
+    return new Sql(this.#parts, this.#values, joint)
   }
 
   /** Only the tag below makes one: the strings of a template literal are our own source text. */

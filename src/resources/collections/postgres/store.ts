@@ -5,10 +5,11 @@ import { changeRefused, failedStatement, violated } from '../../../platform/pg/e
 import { type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
+import type { Purpose } from './filling.ts'
 import { listRows } from './list.ts'
 import { refuseDeclared } from './missed.ts'
 import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
