@@ -2,18 +2,6 @@
 
 import type { Sql } from './sql.ts'
 
-/** Says at once what several statements of a kind say; each row that comes back has the key of its item as `given_id`. */
-export interface Kind<Item = unknown> {
-  readonly join: (items: readonly Item[]) => Sql
-}
-
-/** One statement of a kind, about the thing with this key. */
-export interface Joint<Item = unknown> {
-  readonly kind: Kind<Item>
-  readonly key: string
-  readonly item: Item
-}
-
 type Row = Record<string, unknown>
 
 /** What is to be run in place of some statements. */

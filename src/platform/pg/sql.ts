@@ -1,7 +1,5 @@
 /** SQL as a value: text with numbered places, and the values for them. No user text ever becomes SQL. */
 
-import type { Joint } from './joint.ts'
-
 export type SqlValue = string | number | boolean | null | undefined | Date | object
 
 const TEXTS = new WeakMap<readonly string[], string>()
@@ -26,6 +24,18 @@ class Slot {
 
 /** Makes a place of a template. */
 export type MakeSlot<From> = (read: (from: From) => SqlValue) => SqlValue
+
+/** Says at once what several statements of a kind say; each row that comes back has the key of its item as `given_id`. */
+export interface Kind<Item = unknown> {
+  readonly join: (items: readonly Item[]) => Sql
+}
+
+/** One statement of a kind, about the thing with this key. */
+export interface Joint<Item = unknown> {
+  readonly kind: Kind<Item>
+  readonly key: string
+  readonly item: Item
+}
 
 export class Sql {
   readonly #parts: readonly string[]

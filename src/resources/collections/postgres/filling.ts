@@ -1,8 +1,7 @@
 /** Templates of statements on documents, and where such a statement has its values from. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import type { Kind } from '../../../platform/pg/joint.ts'
-import { type MakeSlot, Sql, type SqlValue, sql } from '../../../platform/pg/sql.ts'
+import { type Kind, type MakeSlot, Sql, type SqlValue, sql } from '../../../platform/pg/sql.ts'
 import type { Table, TableColumn } from './table.ts'
 
 /** What the statements are for, besides the table. */

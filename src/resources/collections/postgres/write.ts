@@ -1,8 +1,7 @@
 /** Changes of documents as statements. Each writes its line of the outbox in the same breath. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import type { Kind } from '../../../platform/pg/joint.ts'
-import { commas, Sql, sql, textArray } from '../../../platform/pg/sql.ts'
+import { commas, type Kind, Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { Change, Create } from '../store.ts'
 import {
   type Filling,
