@@ -6,9 +6,9 @@ import { expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { Groups } from '../../src/platform/pg/groups.ts'
-import { jointly, type Kind } from '../../src/platform/pg/joint.ts'
+import { jointly } from '../../src/platform/pg/joint.ts'
 import type { Company, Mandate } from '../../src/platform/pg/mandate.ts'
-import { type Sql, sql } from '../../src/platform/pg/sql.ts'
+import { type Kind, type Sql, sql } from '../../src/platform/pg/sql.ts'
 
 const mandateOf = (tenant: string, more: Partial<Mandate> = {}): Mandate => ({
   ...{ mask: 'tenon_service', tenant, workspace: `${tenant}-w`, statementTimeoutMs: 1_000 },
