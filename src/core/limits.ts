@@ -147,8 +147,8 @@ export const LIMITS = {
   /** What a page is to come to; one of the largest documents has four of them. */
   exportPageBytes: 1_048_576,
   exportPieceChars: 65_536,
-  /** Starts that the API hands to a worker of its machine: how many of a tenant at once, and how long it is waited for. */
-  nearStarts: { perTenant: 8, waitMs: 1_000, restMs: 5_000, bytesMax: 4 * 1_048_576 },
+  /** Starts that the API hands to a worker of its machine: how many at once, of a tenant and of all, and how long it is waited for. */
+  nearStarts: { perTenant: 8, atOnce: 64, waitMs: 1_000, restMs: 5_000, bytesMax: 4 * 1_048_576 },
   storeSocketsMax: 256,
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,

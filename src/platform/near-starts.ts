@@ -9,6 +9,7 @@ import proto, { type temporal } from '@temporalio/proto'
 import { LIMITS } from '../core/limits.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
+const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -17,6 +18,7 @@ export class NearStarts {
   readonly #agent = new Agent({ keepAlive: true })
   /** Starts that are at the worker, by their fairness key. */
   readonly #under = new Map<string, number>()
+  #underAll = 0
   #restsUntilMs = 0
 
   /** @param socket where the worker listens: a path */
@@ -43,13 +45,16 @@ export class NearStarts {
     const holder = request.priority?.fairnessKey ?? ''
     const held = this.#under.get(holder) ?? 0
     // Who has many on their way waits with the others, in the order that Temporal keeps between tenants.
-    if (held >= LIMITS.nearStarts.perTenant || performance.now() < this.#restsUntilMs) return undefined
+    if (held >= perTenant || this.#underAll >= atOnce || performance.now() < this.#restsUntilMs)
+      return undefined
     this.#under.set(holder, held + 1)
+    this.#underAll += 1
     try {
       return { runId: await this.#ask(StartWorkflowExecutionRequest.encode(request).finish()), started: true }
     } catch {
       return undefined
     } finally {
+      this.#underAll -= 1
       const left = (this.#under.get(holder) ?? 1) - 1
       if (left === 0) this.#under.delete(holder)
       else this.#under.set(holder, left)
@@ -60,7 +65,7 @@ export class NearStarts {
   #ask(body: Uint8Array): Promise<string> {
     return new Promise((resolve, reject) => {
       const late = () => {
-        this.#restsUntilMs = performance.now() + LIMITS.nearStarts.restMs
+        this.#restsUntilMs = performance.now() + restMs
         sent.destroy(new Error('late'))
       }
       const sent = request({ socketPath: this.#socket, agent: this.#agent, method: 'POST' }, (reply) => {
@@ -73,7 +78,7 @@ export class NearStarts {
           else reject(new Error(`${reply.statusCode}`))
         })
       })
-      sent.setTimeout(LIMITS.nearStarts.waitMs, late).on('error', reject).end(body)
+      sent.setTimeout(waitMs, late).on('error', reject).end(body)
     })
   }
 }
