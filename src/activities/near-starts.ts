@@ -2,8 +2,10 @@
 
 import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
+import { counted } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
@@ -25,7 +27,9 @@ export async function openNearStarts(
   namespace: string,
 ): Promise<NearStartsDoor> {
   const start = async (asked: IncomingMessage) => {
-    const request = StartWorkflowExecutionRequest.decode(await bodyOf(asked))
+    const request = StartWorkflowExecutionRequest.decode(
+      await buffer(counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)),
+    )
     if (request.namespace !== namespace) throw new TypeError('another namespace')
     const { runId } = await connection.workflowService.startWorkflowExecution(
       Object.assign(request, { requestEagerExecution: request.workflowStartDelay == null }),
@@ -48,15 +52,4 @@ export async function openNearStarts(
         server.closeIdleConnections()
       }),
   }
-}
-
-async function bodyOf(asked: IncomingMessage): Promise<Uint8Array> {
-  const parts: Buffer[] = []
-  let bytes = 0
-  for await (const part of asked as AsyncIterable<Buffer>) {
-    bytes += part.byteLength
-    if (bytes > LIMITS.nearStarts.bytesMax) throw new RangeError('too large')
-    parts.push(part)
-  }
-  return Buffer.concat(parts)
 }

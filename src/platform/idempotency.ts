@@ -1,10 +1,10 @@
 /** Requests under an Idempotency-Key: claimed before they run, remembered with their reply, forgotten in time. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { insist } from './insist.ts'
 import { type Sql, sql } from './pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 import type { Secrets } from './secrets.ts'
@@ -79,7 +79,8 @@ export class Idempotency {
   }
 
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
-    const end = async (statement: Sql) => void (await insistently(() => scope.batch(statement)))
+    const end = async (statement: Sql) =>
+      void (await insist(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
     // Who outlived its lease no longer decides.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
     return {
@@ -145,24 +146,11 @@ const BEGUN_ANEW = sql`
  */
 async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
   if (isAway(error))
-    await insistently(() =>
+    await insist(LIMITS.idempotencyPatienceMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
       and attempt = 1 and status is null`),
     ).catch(() => {})
   throw error
-}
-
-/** Again where a connection was lost: the next may be well. */
-async function insistently<T>(work: () => Promise<T>): Promise<T> {
-  for (const ms of LIMITS.idempotencyAgainMs) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!isAway(error)) throw error
-      await pause(ms)
-    }
-  }
-  return work()
 }
 
 const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'

@@ -7,6 +7,7 @@ import { Agent, request } from 'node:http'
 import type { WorkflowService } from '@temporalio/client'
 import proto, { type temporal } from '@temporalio/proto'
 import { LIMITS } from '../core/limits.ts'
+import { Shares } from './shares.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
@@ -16,8 +17,8 @@ type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 export class NearStarts {
   readonly #socket: string
   readonly #agent = new Agent({ keepAlive: true })
-  /** Starts that are at the worker, by their fairness key. */
-  readonly #under = new Map<string, number>()
+  /** Starts that are at the worker, by their fairness key: nobody waits for a place. */
+  readonly #shares = new Shares(perTenant, 0)
   #underAll = 0
   #restsUntilMs = 0
 
@@ -42,12 +43,10 @@ export class NearStarts {
    * @returns undefined where another way has to be taken, whatever the reason
    */
   async #near(request: Request): Promise<Response | undefined> {
-    const holder = request.priority?.fairnessKey ?? ''
-    const held = this.#under.get(holder) ?? 0
+    if (this.#underAll >= atOnce || performance.now() < this.#restsUntilMs) return undefined
     // Who has many on their way waits with the others, in the order that Temporal keeps between tenants.
-    if (held >= perTenant || this.#underAll >= atOnce || performance.now() < this.#restsUntilMs)
-      return undefined
-    this.#under.set(holder, held + 1)
+    const giveBack = this.#shares.tryTake(request.priority?.fairnessKey ?? '')
+    if (giveBack === undefined) return undefined
     this.#underAll += 1
     try {
       return { runId: await this.#ask(StartWorkflowExecutionRequest.encode(request).finish()), started: true }
@@ -55,9 +54,7 @@ export class NearStarts {
       return undefined
     } finally {
       this.#underAll -= 1
-      const left = (this.#under.get(holder) ?? 1) - 1
-      if (left === 0) this.#under.delete(holder)
-      else this.#under.set(holder, left)
+      giveBack()
     }
   }
 

@@ -24,10 +24,28 @@ export class Shares {
    * @throws Problem `overloaded` where none was given back in time
    */
   async take(holder: string, detail: string): Promise<() => void> {
+    const free = this.tryTake(holder)
+    if (free !== undefined) return free
+    const queue = this.#queueOf(holder)
+    await this.#turn(queue, detail)
+    return this.#once(holder, queue)
+  }
+
+  /** A place of the holder's share that is free now. @returns how to give it back; undefined where there is none */
+  tryTake(holder: string): (() => void) | undefined {
+    const queue = this.#queueOf(holder)
+    if (queue.held >= this.#max) return undefined
+    queue.held += 1
+    return this.#once(holder, queue)
+  }
+
+  #queueOf(holder: string): Queue {
     const queue = this.#queues.get(holder) ?? { held: 0, waiting: [] }
     this.#queues.set(holder, queue)
-    if (queue.held < this.#max) queue.held += 1
-    else await this.#turn(queue, detail)
+    return queue
+  }
+
+  #once(holder: string, queue: Queue): () => void {
     let given = false
     return () => {
       if (given) return

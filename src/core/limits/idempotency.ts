@@ -5,8 +5,8 @@ export const IDEMPOTENCY_LIMITS = {
   idempotencyHours: 24,
   /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
   idempotencyLeaseSeconds: 120,
-  /** After which pauses a claim is ended again whose connection was lost. */
-  idempotencyAgainMs: [20, 200],
+  /** For how long a claim is ended again whose connection was lost. */
+  idempotencyPatienceMs: 300,
   /** A document of the largest size fits. */
   idempotencyReplyBytesMax: 524_288,
   /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */

@@ -15,7 +15,7 @@ export interface Said {
 export function jointly(all: readonly Sql[]): Said {
   const bunches: Sql[][] = []
   const places = all.map((statement) => {
-    const found = bunches.findIndex((bunch) => bunch.length > 0 && belongs(statement, bunch))
+    const found = bunches.findIndex((bunch) => belongs(statement, bunch))
     if (found >= 0) bunches[found]?.push(statement)
     const at = found >= 0 ? found : bunches.push([statement]) - 1
     return { at, key: statement.joint?.key }

@@ -1,7 +1,7 @@
 /** Asks again for a while where a server is away: a worker that gave up at once would spend an attempt of somebody's call. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { Problem } from '../../core/problem.ts'
+import { Problem } from '../core/problem.ts'
 
 const FIRST_MS = 50
 const LONGEST_MS = 1_000
