@@ -47,6 +47,8 @@ export const LIMITS = {
   ratePatienceMs: 75,
   rateInsistMs: 1_000,
   rateRetryMs: 1_000,
+  /** Requests charged before they come: at most one in so many that a bucket holds; for how long they are kept. */
+  rateAdvance: { share: 64, ms: 25 },
   /** A stream's place among those of its tenant is kept for so long without a sign of life; how often one is given. */
   placeLeaseMs: 15_000,
   placeRenewMs: 4_000,

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
-import { afterAll, expect, inject, test } from 'vitest'
+import { afterAll, describe, expect, inject, test, vi } from 'vitest'
 import { type Limit, limitOf } from '../../src/platform/limiter/limit.ts'
 import { type Charge, LocalLedger } from '../../src/platform/limiter/local-ledger.ts'
 import { passageOf } from '../../src/platform/limiter/passage.ts'
@@ -113,6 +113,77 @@ test('in Valkey, for crowds: each request finds what those before it took, in a 
     }),
     { numRuns: 25 },
   )
+})
+
+describe('taken ahead', () => {
+  const other = new SharedLedger(url, () => {})
+  afterAll(() => other.close())
+  /** Refills one request in six seconds: what a test takes stands still. */
+  const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
+  const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
+  const takenOf = async (bucket: string, { intervalUs }: Limit) => {
+    const [seconds = 0, us = 0] = (await redis.time()).map(Number)
+    return (Number(await redis.get(bucket)) - seconds * 1_000_000 - us) / intervalUs
+  }
+
+  test('two processes never let more through than a bucket holds, and give back what nobody came for', async () => {
+    const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
+    await fc.assert(
+      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (crowds) => {
+        const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
+        let asked = 0
+        let passed = 0
+        const ask = async ({ size, at }: { size: number; at: boolean }) => {
+          const ledger = at ? shared : other
+          const found = await Promise.all(Array.from({ length: size }, () => ledger.charge([charge], false)))
+          asked += size
+          for (const one of found) if (!passageOf([charge], one?.aheadUs ?? []).refused) passed += 1
+        }
+        for (const each of crowds) await ask(each)
+        expect(passed).toBeLessThanOrEqual(256 + 1)
+        expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256))
+        const taken = await vi.waitUntil(async () => {
+          const now = await takenOf(charge.bucket, charge.limit)
+          return now <= passed && now > passed - 1 ? now : undefined
+        })
+        expect(taken).toBeGreaterThan(0)
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  test('who asks a lot makes few round trips; who asks now and then makes one each, and has nothing taken ahead', async () => {
+    const busy = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
+    const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
+    const monitor = await redis.monitor()
+    const trips = new Map<string, number>()
+    monitor.on('monitor', (_time, [name, , , bucket]: string[]) => {
+      if (name?.toLowerCase() === 'evalsha') trips.set(bucket ?? '', (trips.get(bucket ?? '') ?? 0) + 1)
+    })
+    const lane = async () => {
+      for (let n = 0; n < 100; n++) {
+        const found = await shared.charge([busy], false)
+        expect(passageOf([busy], found?.aheadUs ?? []).refused).toBe(undefined)
+        await new Promise((soon) => setImmediate(soon))
+      }
+    }
+    await Promise.all(Array.from({ length: 16 }, lane))
+    for (let n = 0; n < 5; n++) await shared.charge([quiet], false)
+    await vi.waitUntil(() => trips.get(quiet.bucket) === 5)
+    expect(trips.get(busy.bucket)).toBeLessThan(70)
+    expect(await takenOf(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
+    monitor.disconnect()
+  })
+
+  test('a request finds what those before it in its process took, whatever is taken ahead', async () => {
+    const charge = { bucket: bucketOf(randomUUID()), limit: still(6_400) }
+    const before: number[] = []
+    for (let crowd = 0; crowd < 20; crowd++) {
+      const found = await Promise.all(Array.from({ length: 3 }, () => shared.charge([charge], false)))
+      before.push(...found.map((one) => Math.ceil((one?.aheadUs[0] ?? 0) / charge.limit.intervalUs)))
+    }
+    expect(before).toEqual(before.map((_, at) => at))
+  })
 })
 
 test('a bucket is forgotten when it is full again', async () => {

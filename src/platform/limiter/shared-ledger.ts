@@ -2,30 +2,36 @@
 
 import { Redis, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
+import { Advance, mostAhead } from './advance.ts'
 import type { Charge } from './local-ledger.ts'
 
 /**
- * As LocalLedger.charge for several requests, of which as many pass as there is room for. ARGV has how many they are, then
- * two numbers for each key: interval and capacity. A clock that was put back must not lock anybody out for longer than
- * an empty bucket takes to fill, so what is ahead is cut to that.
+ * As LocalLedger.charge for several requests, of which as many pass as there is room for. ARGV has how many they are (fewer
+ * than none: so many are given back), how many more to take for later where half of each bucket is left after that, then two
+ * numbers for each key: interval and capacity. A clock that was put back must not lock anybody out for longer than an empty
+ * bucket takes to fill, so what is ahead is cut to that. Says when it was, how many were taken for later, and what was ahead.
  */
 const CHARGE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local reply, pass = { now }, tonumber(ARGV[1])
+local pass = tonumber(ARGV[1])
+local ample, aheads = pass + ARGV[2], {}
 for at, full in ipairs(redis.call('MGET', unpack(KEYS))) do
-  local interval, capacity = tonumber(ARGV[at * 2]), tonumber(ARGV[at * 2 + 1])
-  local ahead = math.min(math.max((tonumber(full) or 0) - now, 0), capacity)
-  reply[at + 1] = ahead
-  pass = math.min(pass, math.floor((capacity - ahead) / interval))
+  local interval, capacity = tonumber(ARGV[at * 2 + 1]), tonumber(ARGV[at * 2 + 2])
+  aheads[at] = math.min(math.max((tonumber(full) or 0) - now, 0), capacity)
+  pass = math.min(pass, math.floor((capacity - aheads[at]) / interval))
+  ample = math.min(ample, math.floor((capacity / 2 - aheads[at]) / interval))
 end
-if pass > 0 then
-  for at, key in ipairs(KEYS) do
-    local ahead = reply[at + 1] + pass * ARGV[at * 2]
+local taken = math.max(pass, ample)
+for at, key in ipairs(KEYS) do
+  local ahead = aheads[at] + taken * ARGV[at * 2 + 1]
+  if ahead <= 0 then
+    redis.call('DEL', key)
+  elseif taken ~= 0 then
     redis.call('SET', key, string.format('%.0f', now + ahead), 'PX', math.ceil(ahead / 1000))
   end
 end
-return reply`
+return { now, taken - pass, unpack(aheads) }`
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
@@ -39,12 +45,19 @@ export interface Found {
   readonly aheadUs: readonly number[]
 }
 
+interface Answer extends Found {
+  /** How many requests were taken for later. */
+  readonly ahead: number
+}
+
 type Told = (found: Found | undefined) => void
 
 export class SharedLedger {
   readonly #redis: Redis
   /** Who came while the buckets of this name were asked: they are asked for together when the answer is here. */
   readonly #waiting = new Map<string, Told[]>()
+  /** What has been taken for requests to come. */
+  readonly #advances = new Map<string, Advance>()
   /** 0 where it answered the last time; else until when nobody asks, by the process's clock. */
   #awayUntilMs = 0
 
@@ -69,6 +82,8 @@ export class SharedLedger {
    */
   charge(charges: readonly Charge[], insist: boolean): Promise<Found | undefined> {
     const name = `${insist} ${charges.map(({ bucket, limit }) => `${bucket} ${limit.policy}`).join(' ')}`
+    const paid = this.#advances.get(name)?.spend()
+    if (paid !== undefined) return Promise.resolve(paid)
     return new Promise((told) => {
       const waiting = this.#waiting.get(name)
       if (waiting !== undefined) return void waiting.push(told)
@@ -82,38 +97,78 @@ export class SharedLedger {
     for (;;) {
       // What else has been read from other connections by now is charged with it: a trip costs more than a request.
       await new Promise((soon) => setImmediate(soon))
-      const those = this.#waiting.get(name) ?? []
+      const those = this.#unpaid(name)
       if (those.length === 0) break
       this.#waiting.set(name, [])
-      const found = await this.#chargeAll(charges, those.length, insist)
+      const crowd = those.length + this.#settle(name)
+      const wanted = insist || crowd === 1 ? 0 : Math.min(crowd, mostAhead(charges))
+      const found = await this.#chargeAll(charges, those.length, wanted, insist)
       const most = found === undefined ? 0 : passing(charges, found)
       for (const [at, told] of those.entries()) told(found && behind(charges, found, Math.min(at, most)))
+      if (found !== undefined && found.ahead > 0) this.#keep(name, charges, found, those.length)
     }
     this.#waiting.delete(name)
   }
 
-  /** @param count of requests, in their order; what is found is before the first of them */
-  async #chargeAll(charges: readonly Charge[], count: number, insist: boolean): Promise<Found | undefined> {
+  /** Those who wait, but for whom something was taken meanwhile. */
+  #unpaid(name: string): Told[] {
+    const waiting = this.#waiting.get(name) ?? []
+    const advance = this.#advances.get(name)
+    return waiting.filter((told) => {
+      const paid = advance?.spend()
+      if (paid !== undefined) told(paid)
+      return paid === undefined
+    })
+  }
+
+  #keep(name: string, charges: readonly Charge[], found: Answer, count: number): void {
+    const advance = new Advance(charges, behind(charges, found, count), found.ahead)
+    this.#advances.set(name, advance)
+    setTimeout(() => {
+      if (this.#advances.get(name) === advance) this.#settle(name)
+    }, LIMITS.rateAdvance.ms).unref()
+  }
+
+  /** Gives back what was taken for requests that did not come. @returns how many did */
+  #settle(name: string): number {
+    const advance = this.#advances.get(name)
+    this.#advances.delete(name)
+    if (advance === undefined) return 0
+    // Where that is lost, so are a few requests of a bucket that is half full.
+    if (advance.left > 0) this.#ask(advance.charges, -advance.left, 0).catch(() => {})
+    return advance.spent
+  }
+
+  /**
+   * @param count of requests, in their order; what is found is before the first of them
+   * @param wanted how many more for later
+   */
+  async #chargeAll(
+    charges: readonly Charge[],
+    count: number,
+    wanted: number,
+    insist: boolean,
+  ): Promise<Answer | undefined> {
     const nowMs = performance.now()
     if (nowMs < this.#awayUntilMs && !insist) return undefined
     // After a pause one request tries, while the others go on without.
     if (this.#awayUntilMs > 0) this.#awayUntilMs = nowMs + LIMITS.rateRetryMs
     const patienceMs = insist ? LIMITS.rateInsistMs : LIMITS.ratePatienceMs
-    const reply = await within(this.#ask(charges, count), patienceMs)
+    const reply = await within(this.#ask(charges, count, wanted), patienceMs)
     this.#awayUntilMs = reply === undefined ? performance.now() + LIMITS.rateRetryMs : 0
     if (reply === undefined) return undefined
-    const [nowUs = 0, ...aheadUs] = reply
-    return { nowUs, aheadUs }
+    const [nowUs = 0, ahead = 0, ...aheadUs] = reply
+    return { nowUs, ahead, aheadUs }
   }
 
   close(): void {
     this.#redis.disconnect()
   }
 
-  #ask(charges: readonly Charge[], count: number): Promise<number[]> {
+  #ask(charges: readonly Charge[], count: number, wanted: number): Promise<number[]> {
     const keys = charges.map(({ bucket }) => bucket)
     const numbers = charges.flatMap(({ limit }) => [limit.intervalUs, limit.capacityUs])
-    return this.#redis.charge(keys.length, ...keys, count, ...numbers)
+    return this.#redis.charge(keys.length, ...keys, count, wanted, ...numbers)
   }
 }
 
