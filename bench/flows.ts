@@ -15,6 +15,8 @@ const LATENCY_ROUNDS = 40
 const LANES = 50
 const TURNS = 3
 const TURN_MS = 6_000
+/** Each is asked for so long before it is measured: what was started just now is still being compiled, ours more than others. */
+const WARM_UP_MS = 20_000
 
 const flowOf = (name: string, ...tasks: readonly string[]) =>
   [`document: { dsl: '1.0.3', namespace: bench, name: ${name}, version: '1.0.0' }`, 'do:', ...tasks].join(
@@ -86,6 +88,9 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     ...(name === 'calls' && { 'flow, with tasks': () => flow('tasks') }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
+  for (const name of names) {
+    for (const work of Object.values(worksOf(name))) await throughput(lanesOf(name), WARM_UP_MS, work)
+  }
   print('one at a time', 'p50 ms', 'p99 ms', '× by hand')
   for (const name of names) {
     const figures = await interleaved(name === 'fan' ? 10 : LATENCY_ROUNDS, worksOf(name))
@@ -99,11 +104,13 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
       [stack.supervisor.pid('api')],
       ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
     ]
-    await crowded(name, name === 'fan' ? 4 : LANES, worksOf(name), processes)
+    await crowded(name, lanesOf(name), worksOf(name), processes)
   }
   await Promise.all([hand.stop(), peer?.stop()])
   echo.close()
 }
+
+const lanesOf = (name: Work) => (name === 'fan' ? 4 : LANES)
 
 type Pids = readonly (number | undefined)[]
 
