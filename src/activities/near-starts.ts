@@ -2,7 +2,6 @@
 
 import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
-import { buffer } from 'node:stream/consumers'
 import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
 import { counted } from '../core/bytes.ts'
@@ -27,9 +26,9 @@ export async function openNearStarts(
   namespace: string,
 ): Promise<NearStartsDoor> {
   const start = async (asked: IncomingMessage) => {
-    const request = StartWorkflowExecutionRequest.decode(
-      await buffer(counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)),
-    )
+    const chunks: Uint8Array[] = []
+    for await (const chunk of counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)) chunks.push(chunk)
+    const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('another namespace')
     const { runId } = await connection.workflowService.startWorkflowExecution(
       Object.assign(request, { requestEagerExecution: request.workflowStartDelay == null }),

@@ -54,12 +54,10 @@ export class Watched {
     return new Promise((done) => this.#waiting.push(done))
   }
 
-  /** Resolves when it has ended, for who watches it for nothing else. */
-  end(until: AbortSignal): Promise<void> {
-    return new Promise((done) => {
-      this.#ends.add(done)
-      until.addEventListener('abort', () => this.#ends.delete(done), { once: true })
-    })
+  /** Calls once it has ended, for who watches it for nothing else. @returns how to want that no more */
+  onEnd(done: () => void): () => void {
+    this.#ends.add(done)
+    return () => this.#ends.delete(done)
   }
 
   /** @returns whether all who watch have waited for just that */

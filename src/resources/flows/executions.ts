@@ -1,6 +1,5 @@
 /** Executions: each one durable workflow; what is read of it comes from our own projection. */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -145,15 +144,21 @@ async function untilEnded(
   waitMs: number,
 ): Promise<void> {
   const { watched, stop } = scope.watch(id)
-  const ending = new AbortController()
-  const ended = watched.end(ending.signal)
-  const over = pause(waitMs, undefined, { signal: ending.signal }).catch(() => {})
+  let release = () => {}
+  const over = new Promise<void>((done) => {
+    const timer = setTimeout(done, waitMs)
+    const forget = watched.onEnd(done)
+    release = () => {
+      clearTimeout(timer)
+      forget()
+      stop()
+    }
+  })
   try {
     await start()
-    await Promise.race([ended, over])
+    await over
   } finally {
-    ending.abort()
-    stop()
+    release()
   }
 }
 
