@@ -4,6 +4,10 @@
 import { beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { isBefore } from '../../src/platform/events/streams.ts'
+import { sql } from '../../src/platform/pg/sql.ts'
+import { admit } from '../../src/resources/flows/start.ts'
+import { emitAt, ended, type Published, publishOn, type Run, runsOf } from '../support/event-triggers.ts'
+import { openInside, scopeOf } from '../support/inside.ts'
 import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
@@ -11,55 +15,13 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-interface Published {
-  readonly name: string
-  readonly flowId: string
-  readonly triggerId: string
-}
-
 /** Publishes a flow that these events start. */
-async function publish(
+const publish = (
   on: string,
-  { at = room, name = unique('on'), more = '', tasks = '' } = {},
-): Promise<Published> {
-  const list = tasks === '' ? "  - a: { set: { got: '${ . }' } }" : tasks
-  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: ${on}${more} }\ndo:\n${list}`
-  const headers = { 'content-type': 'application/yaml' }
-  const found = await call('GET', `${at.flows}/definitions/${name}`, { as: at.operator })
-  const [method, path] = found.status === 200 ? ['PUT', `/definitions/${name}`] : ['POST', '/definitions']
-  await call(method as string, `${at.flows}${path}`, { as: at.operator, body: source, headers })
-  const published = await call('POST', `${at.flows}/definitions/${name}/versions`, {
-    as: at.operator,
-    body: {},
-  })
-  expect(published.status, JSON.stringify(published.body)).toBe(201)
-  const flowId = published.body.flow_id
-  const [row] = await asSuperuser<{ id: string }>('select id from tenon.flow_triggers where flow_id = $1', [
-    flowId,
-  ])
-  return { name, flowId, triggerId: row?.id ?? '' }
-}
+  { at = room, ...more }: NonNullable<Parameters<typeof publishOn>[2]> & { at?: Room } = {},
+): Promise<Published> => publishOn(at, on, more)
 
-const emit = async (topic: string, data: unknown, at = room) => {
-  const { body } = await call('POST', '/v1/events/publish', { as: at.service, body: { topic, data } })
-  return body.id as string
-}
-
-interface Run {
-  readonly id: string
-  readonly status: string
-  readonly input: unknown
-}
-
-const runsOf = ({ flowId }: Published) =>
-  asSuperuser<Run>('select id, status, input from tenon.executions where flow_id = $1 order by id', [flowId])
-
-/** Its runs, once there are so many that have ended. */
-const ended = (flow: Published, count: number) =>
-  eventually(async () => {
-    const runs = await runsOf(flow)
-    return runs.filter(({ status }) => status === 'completed').length >= count ? runs : undefined
-  })
+const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data)
 
 /** Its runs when all that was published before has been heard. */
 async function heard(flow: Published, at = room): Promise<Run[]> {
@@ -260,6 +222,22 @@ test('so is one that changes a document whose changes start it, also through a f
   })
   expect(events).toHaveLength(LIMITS.eventHopsMax + 1)
   expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
+}, 60_000)
+
+test('so is one whose start was lost in a crash and is made up for', async () => {
+  const topic = unique('lost')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
+    tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
+  })
+  const platform = openInside()
+  const scope = scopeOf(platform, room)
+  const id = scope.newId('run')
+  const trigger = { kind: 'event', id: flow.triggerId, hops: LIMITS.eventHopsMax } as const
+  await admit(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
+  await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
+  await platform.close()
+  await ended(flow, 1)
+  expect((await heard(flow)).map((run) => run.id)).toEqual([id])
 }, 60_000)
 
 test('a suspended workspace begins nothing, and not all at once when it is resumed', async () => {

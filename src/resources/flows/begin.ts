@@ -58,7 +58,7 @@ interface PendingRow extends WithSecrets {
   readonly ir: string
   readonly input: Json
   readonly started_by: string
-  readonly trigger: RunTrigger & { readonly id: string | null }
+  readonly trigger: RunTrigger
   readonly correlation_key: string | null
   /** What it was to begin with, where it has waited for a place. */
   readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
@@ -78,8 +78,8 @@ export async function beginPending(scope: WorkspaceScope, ids: readonly string[]
 async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<PendingRow>(sql`
     with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
-      e.input, e.started_by, jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id) as trigger,
-      e.correlation_key, a.run
+      e.input, e.started_by, e.correlation_key, a.run,
+      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'hops', e.hops)) as trigger
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
       left join admissions a on a.execution_id = e.id
@@ -91,14 +91,13 @@ async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
 }
 
 function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
-  const { id, flow, started_by, correlation_key, run } = row
-  const { kind, id: triggerId } = row.trigger
+  const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
     execution_id: id,
     protocol: RUN_PROTOCOL,
     flow,
     started_by,
-    trigger: { kind, ...(triggerId !== null && { id: triggerId }) },
+    trigger,
     ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
     ...(correlation_key !== null && { correlation_key }),
   }

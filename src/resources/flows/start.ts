@@ -157,9 +157,10 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
 /** The row of an execution. @param chosen `workflow_id, flow_id, version` */
 function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, chosen: Sql): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
-      trigger_kind, trigger_id, correlation_key, rerun_of)
+      trigger_kind, trigger_id, hops, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
-      ${trigger.kind}, ${trigger.id ?? null}, ${correlationKey ?? null}, ${rerunOf ?? null}
+      ${trigger.kind}, ${trigger.id ?? null}, ${trigger.hops ?? null}::smallint, ${correlationKey ?? null},
+      ${rerunOf ?? null}
     from (${chosen}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
       where executions.error = ${NOT_STARTED}::jsonb`
