@@ -99,6 +99,27 @@ export class Streams {
     return rows.map(toEntry)
   }
 
+  /**
+   * Entries after one that was there, oldest first; only the first few.
+   * @returns also whether nothing between that one and these was dropped
+   */
+  async following(key: StreamKey, after: string): Promise<{ entries: Entry[]; isWhole: boolean }> {
+    const rows = await this.#ask(() =>
+      this.#redis.xrange(key, after, '+', 'COUNT', LIMITS.eventsReadAtOnce + 1),
+    )
+    const isThere = rows[0]?.[0] === after
+    const entries = rows.slice(isThere ? 1 : 0).map(toEntry)
+    const isWhole = isThere || entries.length === 0 || (after === START && (await this.#hasAll(key)))
+    return { entries, isWhole }
+  }
+
+  /** Whether the stream has never dropped anything. */
+  async #hasAll(key: StreamKey): Promise<boolean> {
+    const facts = await this.#ask(() => this.#redis.xinfo('STREAM', key))
+    const of = (name: string) => (facts as unknown[])[(facts as unknown[]).indexOf(name) + 1]
+    return of('entries-added') === of('length')
+  }
+
   /** Whether everything after the id is still there; false where some of it was dropped. */
   async isComplete(key: StreamKey, after: string): Promise<boolean> {
     const [oldest] = await this.#ask(() => this.#redis.xrange(key, '-', '+', 'COUNT', 1))
@@ -193,6 +214,9 @@ function toEntry([id, fields]: [string, string[]]): Entry {
   const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
   return anon === undefined ? entry : { ...entry, anonReads: anon === '1' }
 }
+
+/** When the entry of this id was added. */
+export const timeOf = (id: string): number => Number(id.split('-')[0])
 
 /** Compares ids as numbers: `9-0` comes before `10-0`. */
 export function isBefore(a: string, b: string): boolean {

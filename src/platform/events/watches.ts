@@ -23,6 +23,12 @@ export interface WatchRow {
   readonly gathered: unknown
 }
 
+/** Between which points in time a stream has dropped events. */
+export interface Gap {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
 /** How far a trigger has heard, and what waits for others. */
 export type Progress = Pick<WatchRow, 'events_after' | 'changes_after' | 'gathered'>
 
@@ -47,16 +53,28 @@ export class Watches {
       where t.id = ${id} and t.kind = 'event'`)
   }
 
-  /** @returns whether it was kept: not where the trigger is gone, or of another version by now */
-  async keep(row: WatchRow, { events_after, changes_after, gathered }: Progress): Promise<boolean> {
-    const kept = await this.#system.row(sql`
+  /**
+   * @param gap what was dropped before it was heard: told of the time since the trigger is there, unless it is paused
+   * @returns nothing where it was not kept: the trigger is gone, or of another version by now
+   */
+  async keep(
+    row: WatchRow,
+    { events_after, changes_after, gathered }: Progress,
+    gap: Gap | undefined,
+  ): Promise<Pick<WatchRow, 'paused'> | undefined> {
+    const missed =
+      gap === undefined
+        ? sql``
+        : sql`, gap_from = case when t.paused then w.gap_from
+            else greatest(to_timestamp(${gap.fromMs}::double precision / 1000), t.created_at) end,
+          gap_to = case when t.paused then w.gap_to else to_timestamp(${gap.toMs}::double precision / 1000) end`
+    return this.#system.row(sql`
       update event_watches w set events_after = ${events_after}, changes_after = ${changes_after},
-        gathered = ${JSON.stringify(gathered)}::jsonb
+        gathered = ${JSON.stringify(gathered)}::jsonb ${missed}
       from flow_triggers t
       where w.tenant_id = ${row.tenant_id} and w.workspace_id = ${row.workspace_id} and w.trigger_id = ${row.id}
         and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id
         and t.version = ${row.version}
-      returning w.trigger_id`)
-    return kept !== undefined
+      returning t.paused`)
   }
 }

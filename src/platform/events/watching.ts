@@ -3,8 +3,8 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../log.ts'
-import { changesOf, type Entry, eventsOf, type StreamKey, type Streams } from './streams.ts'
-import type { Progress, Watches, WatchRow } from './watches.ts'
+import { changesOf, type Entry, eventsOf, type StreamKey, type Streams, timeOf } from './streams.ts'
+import type { Gap, Progress, Watches, WatchRow } from './watches.ts'
 
 /** What a trigger is, to whoever acts for it. */
 export interface Watch {
@@ -36,9 +36,8 @@ export interface Parts {
   readonly log: Log
 }
 
-/** Comes after every entry. */
-const END = '+'
 const PLACES = ['events_after', 'changes_after'] as const
+type Place = (typeof PLACES)[number]
 
 export class Watching {
   readonly #id: string
@@ -99,8 +98,8 @@ export class Watching {
     for (const place of PLACES) {
       const key = keyOf(row, place)
       if (key === undefined || this.#closed) continue
-      const entries = await this.#parts.streams.between(key, row[place], END)
-      if (entries.length > 0) busyMs += await this.#hear(place, entries)
+      const { entries, isWhole } = await this.#parts.streams.following(key, row[place])
+      if (entries.length > 0) busyMs += await this.#hear(place, entries, isWhole)
       count += entries.length
     }
     if (count === 0) await this.#untilTold(LIMITS.watchIdleMs)
@@ -113,18 +112,30 @@ export class Watching {
     return row
   }
 
-  /** Shows them, and keeps how far it has come. */
-  async #hear(place: (typeof PLACES)[number], entries: readonly Entry[]): Promise<number> {
+  /**
+   * Shows them, and keeps how far it has come.
+   * @param isWhole whether nothing before them was dropped unheard
+   */
+  async #hear(place: Place, entries: readonly Entry[], isWhole: boolean): Promise<number> {
     // Who is resumed hears what comes from then on: so it is asked after the entries were read.
     const row = this.#row?.paused === true ? await this.#find() : this.#row
     if (row === undefined) return 0
     const { gathered, busyMs } = await this.#parts.hear(watchOf(row), entries)
     const progress: Progress = { ...row, gathered, [place]: entries.at(-1)?.id ?? row[place] }
-    const isKept = await this.#parts.watches.keep(row, progress)
+    const gap = isWhole ? undefined : gapBetween(row[place], entries)
+    const kept = await this.#parts.watches.keep(row, progress, gap)
     // Of another version by now: that one hears it again.
-    if (isKept) this.#row = { ...row, ...progress }
-    else this.#closed = true
+    if (kept === undefined) this.#closed = true
+    else this.#row = { ...row, ...progress }
+    // While it is paused, events pass by.
+    if (kept?.paused === false && gap !== undefined) this.#tell(place, gap)
     return busyMs
+  }
+
+  #tell(place: Place, { fromMs, toMs }: Gap): void {
+    const [from, to] = [fromMs, toMs].map((ms) => new Date(ms).toISOString())
+    const what = { trigger: this.#id, stream: place, from, to }
+    this.#parts.log.warn(what, 'a stream has dropped events that a trigger had not heard')
   }
 
   /** To be told, and not to ask all the time. */
@@ -158,12 +169,18 @@ export class Watching {
 }
 
 /** The stream of such a place, where the trigger takes anything of it. */
-function keyOf(row: WatchRow, place: (typeof PLACES)[number]): StreamKey | undefined {
+function keyOf(row: WatchRow, place: Place): StreamKey | undefined {
   const { streams } = row.spec as { streams: readonly string[] }
   const { ref } = watchOf(row)
   if (place === 'events_after') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
   return streams.includes('changes') ? changesOf(ref) : undefined
 }
+
+/** From what was heard last to what there is now. */
+const gapBetween = (after: string, [first]: readonly Entry[]): Gap => ({
+  fromMs: timeOf(after),
+  toMs: timeOf(first?.id ?? after),
+})
 
 const watchOf = (row: WatchRow): Watch => ({
   ref: { tenantId: row.tenant_id, workspaceId: row.workspace_id },

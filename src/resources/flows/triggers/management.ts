@@ -21,15 +21,35 @@ const TriggerRecord = Type.Object({
   version: Type.Integer({ description: 'The version that it starts.' }),
   paused: Type.Boolean(),
   url: Type.Optional(Type.String({ description: 'Of a webhook: where deliveries go.' })),
+  gap: Type.Optional(
+    Type.Object(
+      { from: Time, to: Time },
+      {
+        description:
+          'Of an event trigger: it has not heard events of this time, which its stream did not keep.',
+      },
+    ),
+  ),
   created_at: Time,
   updated_at: Time,
 })
 type TriggerRecord = Static<typeof TriggerRecord>
 
-function shown(scope: WorkspaceScope, trigger: Trigger): TriggerRecord {
-  const { id, kind, key, flow_id, flow_name, version, paused, created_at, updated_at } = trigger
+/** A trigger, and what it has missed the last time that it has missed something. */
+interface Row extends Trigger {
+  readonly gap_from: string | null
+  readonly gap_to: string | null
+}
+
+const COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
+const ROWS = sql`${TRIGGERS} left join event_watches w
+  on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
+
+function shown(scope: WorkspaceScope, row: Row): TriggerRecord {
+  const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
   const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
-  return { id, kind, key, flow_id, flow_name, version, paused, ...url, created_at, updated_at }
+  const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
+  return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
 }
 
 export const listTriggers = inWorkspace({
@@ -42,8 +62,8 @@ export const listTriggers = inWorkspace({
   http: { method: 'GET', path: `${FLOWS}/triggers` },
   run: async (scope, input) => {
     const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<Trigger>(
-      sql`select ${TRIGGER_COLUMNS} from ${TRIGGERS} where t.id > ${after} order by t.id limit ${limit}`,
+    const rows = await scope.rows<Row>(
+      sql`select ${COLUMNS} from ${ROWS} where t.id > ${after} order by t.id limit ${limit}`,
     )
     return pageFrom(
       input,
@@ -84,8 +104,8 @@ const pausing = (paused: boolean) =>
       // Schedules are paused where they are: in Temporal.
       await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
         where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
-      const row = await scope.row<Trigger>(
-        sql`select ${TRIGGER_COLUMNS} from ${TRIGGERS} where t.id = ${id} and t.kind <> 'schedule'`,
+      const row = await scope.row<Row>(
+        sql`select ${COLUMNS} from ${ROWS} where t.id = ${id} and t.kind <> 'schedule'`,
       )
       if (row === undefined) throw notFound('webhook or event trigger')
       return shown(scope, row)
