@@ -1,13 +1,15 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** Flows that events start, on the real servers: whose events, each once, and no flow that starts itself for ever. */
 
-import { beforeAll, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { isBefore } from '../../src/platform/events/streams.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { admit } from '../../src/resources/flows/start.ts'
 import { emitAt, ended, type Published, publishOn, type Run, runsOf } from '../support/event-triggers.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
+import { told } from '../support/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
@@ -135,6 +137,50 @@ test('what was published before is not heard; over versions nothing is lost or d
   expect(numbers.toSorted((a, b) => Number(a) - Number(b))).toEqual(
     Array.from({ length: 20 }, (_, n) => n + 1),
   )
+})
+
+test('a flow that comes to hear changes hears none from before', async () => {
+  const [topic, collection] = [unique('turned'), unique('turned').replace('-', '_')]
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const make = (n: number) =>
+    call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n } })
+  await make(1)
+  expect(await told(room, collection)).toHaveLength(1)
+  await publish(`{ one: { with: { type: collections.${collection}.created } } }`, { name: flow.name })
+  await make(2)
+  const runs = await eventually(async () => {
+    const documents = (await runsOf(flow)).map(({ input }) => input)
+    return JSON.stringify(documents).includes('"n":2') ? documents : undefined
+  })
+  expect(runs).toMatchObject([[{ document: { n: 2 } }]])
+  await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })
+  await emit(topic, { n: 3 })
+  expect((await ended(flow, 2)).at(-1)?.input).toEqual([{ n: 3 }])
+})
+
+test('who waits to keep its place does not move one back that a new version has moved', async () => {
+  const topic = unique('late')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const others = new Client({ connectionString: inject('tenon').databaseUrl })
+  await others.connect()
+  const waiting = () =>
+    asSuperuser(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%event_watches%'",
+      [],
+    )
+  await others.query('begin')
+  const moved = "update tenon.event_watches set changes_after = '5-5' where trigger_id = $1"
+  await others.query(moved, [flow.triggerId])
+  await emit(topic, {})
+  await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
+  await others.query('commit')
+  await others.end()
+  await eventually(async () => ((await waiting()).length === 0 ? true : undefined))
+  expect(
+    await asSuperuser('select changes_after from tenon.event_watches where trigger_id = $1', [
+      flow.triggerId,
+    ]),
+  ).toEqual([{ changes_after: '5-5' }])
 })
 
 test('what is not declared any more, or is deleted, is not heard', async () => {

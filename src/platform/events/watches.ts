@@ -55,7 +55,8 @@ export class Watches {
 
   /**
    * @param gap what was dropped before it was heard: told of the time since the trigger is there, unless it is paused
-   * @returns nothing where it was not kept: the trigger is gone, or of another version by now
+   * @returns nothing where it was not kept: the trigger is gone, or of another version by now; that one may have moved the
+   *   places while this waited for its lock, and its version is seen too late then
    */
   async keep(
     row: WatchRow,
@@ -75,6 +76,7 @@ export class Watches {
       where w.tenant_id = ${row.tenant_id} and w.workspace_id = ${row.workspace_id} and w.trigger_id = ${row.id}
         and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id
         and t.version = ${row.version}
+        and w.events_after = ${row.events_after} and w.changes_after = ${row.changes_after}
       returning t.paused`)
   }
 }

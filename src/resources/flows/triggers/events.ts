@@ -41,7 +41,8 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
 
 /**
  * For the transaction that publishes a version, before its triggers and after them: a new trigger hears what comes from
- * now on, one that is there goes on where it is. What waited for others by another definition is given up.
+ * now on, one that is there goes on where it is in the streams that it has heard. What waited for others by another
+ * definition is given up.
  * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
  */
 export async function watching(
@@ -55,8 +56,10 @@ export async function watching(
   const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
   return {
     before: [
-      sql`update event_watches set gathered = '[]' where trigger_id in (
-        select t.id from ${trigger} and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb)`,
+      sql`update event_watches w set gathered = '[]',
+          events_after = case when t.spec -> 'streams' ? 'events' then w.events_after else ${places.events} end,
+          changes_after = case when t.spec -> 'streams' ? 'changes' then w.changes_after else ${places.changes} end
+        from ${trigger} and t.id = w.trigger_id and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb`,
     ],
     after: [
       sql`insert into event_watches (trigger_id, events_after, changes_after)
