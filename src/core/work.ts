@@ -136,6 +136,8 @@ export interface FlowTriggerInput {
   readonly trigger_id: string
   /** For how long it is tried to begin a run. */
   readonly patience_ms: number
+  /** RFC 3339: when it came, which its workflow is told by Temporal; it may have waited for the end of an earlier run. */
+  readonly due_at?: string
 }
 
 /** What a trigger begins: a run, and how long to wait when that has ended; or nothing, and why. */

@@ -152,7 +152,7 @@ export async function changeStanding(scope: AdminScope, input: SuspensionInput):
 function changeOf({ to, by, reason }: SuspensionInput): Sql {
   const since = sql`standing = standing + 1, updated_at = now()`
   if (to === 'active')
-    return sql`state = 'active', suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
+    return sql`state = 'active', resumed_at = now(), suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
 }
 

@@ -1,6 +1,11 @@
 /** What a schedule starts: it begins one run and lasts as long, so that an overlap of its own is one of the runs. */
 
-import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure } from '@temporalio/common'
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  ChildWorkflowFailure,
+  defineSearchAttributeKey,
+} from '@temporalio/common'
 import {
   CancellationScope,
   type ChildWorkflowHandle,
@@ -10,11 +15,14 @@ import {
   setCurrentDetails,
   sleep,
   startChild,
+  workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import type { FlowTriggerInput, Triggered } from '../core/work.ts'
 import { childOf } from './child.ts'
 import type { flowRun } from './flow-run.ts'
+
+const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETIME')
 
 type Run = ChildWorkflowHandle<typeof flowRun>
 
@@ -60,13 +68,19 @@ async function admitted(input: FlowTriggerInput): Promise<Triggered> {
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   })
   try {
-    return await admitTrigger(input)
+    return await admitTrigger({ ...input, ...whenDue() })
   } catch (error) {
     const cause = error instanceof ActivityFailure ? error.cause : undefined
     // Of a suspended workspace nothing is begun, and nothing is kept that would all begin when it is resumed.
     if (cause instanceof ApplicationFailure && cause.type === 'held') return { skipped: cause.message }
     throw error
   }
+}
+
+/** As Temporal's schedule says it. */
+function whenDue(): { due_at?: string } {
+  const time = workflowInfo().typedSearchAttributes.get(SCHEDULED)
+  return time === undefined ? {} : { due_at: time.toISOString() }
 }
 
 /** Waits for the end of a run, however it ended: that is told by the run. Who is cancelled meanwhile cancels it first. */

@@ -9,6 +9,7 @@ import {
   scheduleId,
   withTemporal,
 } from '../support/schedules.ts'
+import { resumeWorkspace, suspendWorkspace } from '../support/suspension.ts'
 import { aRoom, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 const LISTEN = '[{ heard: { listen: { to: { one: { with: { type: go } } } } } }]'
@@ -23,7 +24,7 @@ const send = (id: string, verb: string, body: object = {}) =>
 
 /** Lets a run go on to its end. @returns when that was */
 async function finish(name: string, id: string): Promise<number> {
-  await send(id, 'signal', { event: { type: 'go' } })
+  expect((await send(id, 'signal', { event: { type: 'go' } })).status).toBe(202)
   return eventually(async () => {
     const run = (await executionsOf(room, name)).find((one) => one.id === id)
     return run.status === 'completed' ? Date.parse(run.ended_at) : undefined
@@ -123,6 +124,26 @@ test.each(['buffer_one', 'buffer_all'])(
     await turn('resume')
     await begun(name, 2)
     expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
+    await end(name)
+  },
+  60_000,
+)
+
+test.each(['buffer_one', 'buffer_all'])(
+  '%s: what came while the workspace was suspended does not begin when it is resumed',
+  async (overlap) => {
+    const name = unique('held')
+    await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
+    const shown = await onlyScheduleOf(room, name)
+    const first = await begun(name, 1)
+    expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
+    const { waiting, skipped } = await standing(shown)
+    await once(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
+    const resumedAt = Date.now()
+    expect((await resumeWorkspace(room, room.operator)).status).toBe(200)
+    await finish(name, first)
+    await begun(name, 2)
+    expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
     await end(name)
   },
   60_000,
