@@ -6,19 +6,21 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Ports } from '../stack/ports.ts'
 import { type Started, startPlatform } from '../test/support/start.ts'
-import { type Contender, LANES, limit, ourPage, ours, postgrest } from './collections/contenders.ts'
+import { CONNECTIONS, type Contender, limit, ourPage, ours, postgrest } from './collections/contenders.ts'
 import { DOCUMENTS, loadDocuments, type Place } from './collections/documents.ts'
 import { startPostgrest } from './collections/postgrest.ts'
 import { usedUs } from './cpu.ts'
 import { sender } from './http.ts'
 import { contest, interleaved, print, type Rates } from './measure.ts'
 
-const TURN = { rounds: 7, lanes: LANES, ms: 800 }
+const TURN = { rounds: 7, ms: 800 }
+/** A few at once, and as many as each of them is at its full rate with. */
+const LANES = [16, CONNECTIONS]
 const PAGE_ROUNDS = 300
 const KINDS = ['get', 'page', 'insert', 'update'] as const
 type Kind = (typeof KINDS)[number]
 
-/** Prints everything; takes about three minutes. @param only some of the kinds */
+/** Prints everything; takes about six minutes. @param only some of the kinds */
 export async function collections(only: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { lasting: true, checkReplies: false })
@@ -28,7 +30,7 @@ export async function collections(only: readonly string[]): Promise<void> {
     await pages(places)
     const contenders = await contendersOf(started, dir, places)
     for (const kind of KINDS.filter((each) => only.length === 0 || only.includes(each)))
-      await compare(kind, contenders, started)
+      for (const lanes of LANES) await compare(kind, lanes, contenders, started)
   } finally {
     await started.stop()
     await rm(dir, { recursive: true, force: true })
@@ -85,15 +87,16 @@ const SERVERS: Readonly<Record<string, string>> = { limit: 'limit', Tenon: 'api'
 
 async function compare(
   kind: Kind,
+  lanes: number,
   contenders: Readonly<Record<string, Contender>>,
   { stack: { supervisor } }: Started,
 ): Promise<void> {
   const used = (name: string) =>
     usedUs(supervisor.pid(SERVERS[name] ?? '')) + usedUs(supervisor.pid('postgres'))
   const works = Object.fromEntries(Object.entries(contenders).map(([name, one]) => [name, one[kind]]))
-  const rates = await contest({ ...TURN, usedUs: used }, works)
+  const rates = await contest({ ...TURN, lanes, usedUs: used }, works)
   print(
-    `\n${kind}, ${LANES} at once`,
+    `\n${kind}, ${lanes} at once`,
     'per s',
     'p99 ms',
     'cpu µs',

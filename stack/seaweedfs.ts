@@ -44,7 +44,7 @@ async function start(context: StartContext): Promise<Started> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const ports = await takePorts(context)
   const version = /\d+\.\d+/.exec(
-    (await execute(command, ['version'], { timeoutMs: 10_000 })).replace(/\d+GB/, ''),
+    (await execute(command, ['version'], { timeoutMs: 60_000 })).replace(/\d+GB/, ''),
   )
   const identity = {
     endpoint: `http://127.0.0.1:${ports['s3.port']}`,

@@ -4,7 +4,8 @@ import { type Send, sender } from '../http.ts'
 import { COLLECTION, DOCUMENT, type Place } from './documents.ts'
 import type { Postgrest } from './postgrest.ts'
 
-export const LANES = 16
+/** At most, to each tenant's place at each contender. */
+export const CONNECTIONS = 64
 const SIZE = 20
 
 /** One request of each kind, and which page of the list is asked for. */
@@ -61,7 +62,7 @@ function contender(ways: readonly Way[], update: 'PUT' | 'PATCH'): Contender {
 export async function ours(places: readonly Place[]): Promise<Contender> {
   const base = `/v1/collections/${COLLECTION}/documents`
   const ways = places.map(async ({ url, apikey, ids }) => {
-    const send = sender(url, { apikey }, LANES)
+    const send = sender(url, { apikey }, CONNECTIONS)
     const page = await ourPage(send, DEPTH)
     return { send, insert: base, one: (id: string) => `${base}/${id}`, page, ids }
   })
@@ -83,7 +84,7 @@ export async function ourPage(send: Send, n: number): Promise<string> {
 
 export async function limit(url: string, places: readonly Place[]): Promise<Contender> {
   const ways = places.map(async ({ tenantId, workspaceId, ids }) => {
-    const send = sender(url, {}, LANES)
+    const send = sender(url, {}, CONNECTIONS)
     const base = `/${tenantId}/${workspaceId}/documents`
     const { page } = JSON.parse(await send('GET', `${base}?status=open&size=${SIZE * (DEPTH - 1)}`))
     const path = `${base}?status=open&size=${SIZE}&after=${encodeURIComponent(page.next)}`
@@ -98,7 +99,7 @@ const SELECT = 'select=id,title,status,score,opened,extra,version,created_at,upd
 export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Place[]): Promise<Contender> {
   const ways = places.map(async (place) => {
     const authorization = `Bearer ${await tokenOf(place)}`
-    const send = sender(url, { authorization, prefer: 'return=representation' }, LANES)
+    const send = sender(url, { authorization, prefer: 'return=representation' }, CONNECTIONS)
     const base = `/peer?${SELECT}`
     const list = `${base}&status=eq.open&order=score.desc,id.desc`
     const [last] = JSON.parse(await send('GET', `${list}&limit=1&offset=${SIZE * (DEPTH - 1) - 1}`))
