@@ -93,7 +93,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
       request.claim = claim
       const scope =
-        claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim.ids)
+        claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim)
       if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
       const trace = await beginTrace(operation, opened, parsed, platform.audit)
       request.trace = trace

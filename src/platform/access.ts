@@ -7,6 +7,7 @@ import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from './caller.ts'
+import type { Claim } from './idempotency.ts'
 import type { Hosted } from './identity/hosted.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
@@ -44,14 +45,14 @@ export class Access {
     return WorkspaceScope.open(actor, ref, this.#parts, randomIds)
   }
 
-  /** What {@link open} gave this principal, once more, with ids of the caller's choice. */
+  /** What {@link open} gave this principal, once more, for a request that may be sent again. */
   openSeeded(
     opened: AdminScope | WorkspaceScope,
     principal: Principal,
-    ids: IdSource,
+    { ids, mark }: Pick<Claim, 'ids' | 'mark'>,
   ): AdminScope | WorkspaceScope {
     if (opened instanceof WorkspaceScope)
-      return WorkspaceScope.open(opened.actor, opened.ref, this.#parts, ids)
+      return WorkspaceScope.open(opened.actor, opened.ref, this.#parts, ids, [mark])
     return AdminScope.open(opened.actor, principal, this.#parts, ids)
   }
 

@@ -27,6 +27,8 @@ export interface Claim {
   readonly ids: IdSource
   /** Above 1 where an attempt before may have had its effect. */
   readonly attempt: number
+  /** For the transaction of what is not met again by its ids: with it, no later attempt comes to run. */
+  readonly mark: Sql
   /** From now on this is the answer. One that is too large is not kept, only that there was one. */
   keep(reply: KeptReply): Promise<void>
   /** The next one who asks runs it again. */
@@ -56,7 +58,7 @@ export class Idempotency {
     const [[claimed] = [], [seen] = []] = (await scope
       .batch(
         insert(asked),
-        sql`select request, status, reply from idempotency where id = ${asked.id}`,
+        sql`select request, status, reply, done from idempotency where id = ${asked.id}`,
         sql`select tenon.forget_expired_replies()`,
         trim(asked.id),
       )
@@ -65,6 +67,7 @@ export class Idempotency {
     // Neither ours nor there: whoever held it has forgotten it in this very moment.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
     if (!seen.request.equals(asked.request)) throw new Problem('idempotency_key_reused')
+    if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
     if (seen.status === null) throw new Problem('idempotency_in_flight')
     if (seen.reply === null) {
       const detail = `It was answered with ${seen.status}.`
@@ -88,6 +91,7 @@ export class Idempotency {
         createHash('sha256').update(seed).update(`/${n}`).digest().subarray(0, 16),
       ),
       attempt,
+      mark: sql`update idempotency set done = true where ${mine}`,
       keep: (reply) =>
         end(sql`update idempotency set status = ${reply.status}, reply = ${this.#sealed(id, reply)},
           held_until = null where ${mine}`),
@@ -119,6 +123,8 @@ export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ see
   return { seed: row.seed, atMs: Date.parse(row.made_at) }
 }
 
+const CUT_OFF = 'It was cut off after all of it was done, and before its reply was kept.'
+
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
 interface Claimed {
@@ -131,6 +137,7 @@ interface Seen {
   readonly request: Buffer
   readonly status: number | null
   readonly reply: Buffer | null
+  readonly done: boolean
 }
 
 /** What has expired begins a new day; what has not keeps what its ids are made of. */
@@ -165,10 +172,10 @@ function insert({ id, request, seed }: Claiming): Sql {
     values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
       now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second')
     on conflict (tenant_id, workspace_id, role, id) do update set
-      request = excluded.request, held_until = excluded.held_until, status = null, reply = null,
+      request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
       attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
       ${BEGUN_ANEW}
-    where known.expires_at <= now() or (known.status is null and known.request = excluded.request
+    where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
       and coalesce(known.held_until, '-infinity') <= now())
     returning seed, attempt, made_at`
 }

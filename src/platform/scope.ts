@@ -16,6 +16,7 @@ import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import type { Parts } from './parts.ts'
 import { PayloadDesk } from './payloads/desk.ts'
+import type { Sql } from './pg/sql.ts'
 import { purposeIn } from './secrets.ts'
 
 /**
@@ -131,15 +132,24 @@ export class AdminScope extends Scope {
 /** The inside of one workspace. Every statement, key and workflow id made through it belongs to its ref. */
 export class WorkspaceScope extends Scope {
   readonly ref: WorkspaceRef
+  /** For the transaction of what must not happen twice, where the request may be sent again. */
+  readonly marks: readonly Sql[]
 
-  private constructor(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource) {
+  private constructor(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource, marks: readonly Sql[]) {
     const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
     super(actor, mandateOf({ ...actor, role }, ref.tenantId, ref.workspaceId), parts, ids)
     this.ref = ref
+    this.marks = marks
   }
 
-  static open(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource): WorkspaceScope {
-    return new WorkspaceScope(actor, ref, parts, ids)
+  static open(
+    actor: Actor,
+    ref: WorkspaceRef,
+    parts: Parts,
+    ids: IdSource,
+    marks: readonly Sql[] = [],
+  ): WorkspaceScope {
+    return new WorkspaceScope(actor, ref, parts, ids, marks)
   }
 
   /** Seals what only this workspace opens again, and for the same purpose only. */
@@ -160,7 +170,7 @@ export class WorkspaceScope extends Scope {
   /** The same workspace with the rights of a service key, as an admin may make one: an admin scope sees no documents,
    * and a tool of an MCP server can do no more than such a key. */
   asService(): WorkspaceScope {
-    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids)
+    return new WorkspaceScope({ ...this.actor, role: 'service' }, this.ref, this.parts, this.ids, this.marks)
   }
 
   /** The workspace's documents in the document store; undefined where they are in PostgreSQL. */

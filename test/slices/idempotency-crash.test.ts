@@ -45,6 +45,49 @@ test('the documents of a batch are met as well', async () => {
   expect(await count(room)).toBe(3)
 })
 
+test.each([true, false])(
+  'a batch that increments is done once, and says so, in a declared collection: %s',
+  async (isDeclared) => {
+    const room = await aRoom()
+    const collection = isDeclared ? 'table' : 'orders'
+    const schema = { type: 'object', properties: { n: { type: 'integer' } } }
+    const declared = { workspace_id: room.workspaceId, collection, store: 'relational', schema }
+    if (isDeclared) await call('POST', '/v1/schemas', { as: room.operator, body: declared })
+    const path = `/v1/collections/${collection}/documents`
+    const { body: made } = await post(room.service, 'made', { n: 1 }, path)
+    const increment = { op: 'increment', id: made.id, field: 'n' }
+    const ops = [increment, { op: 'create', data: { n: 7 } }]
+    const ask = () => post(room.service, 'k', { ops }, `/v1/collections/${collection}/batch`)
+    const alone = () => post(room.service, 'k1', { ops: [increment] }, `/v1/collections/${collection}/batch`)
+    for (const each of [ask, alone]) {
+      expect((await each()).status).toBe(200)
+      await cutOff(room)
+      for (let again = 0; again < 2; again++) {
+        const { status, body } = await each()
+        expect([status, body.code, body.detail]).toEqual([
+          409,
+          'idempotency_reply_lost',
+          'It was cut off after all of it was done, and before its reply was kept.',
+        ])
+      }
+    }
+    const { body: now } = await call('GET', `${path}/${made.id}`, { as: room.service })
+    expect([now.n, await count(room, collection)]).toEqual([3, 2])
+  },
+)
+
+test('what was rolled back is not taken for done', async () => {
+  const room = await aRoom()
+  const { body: made } = await post(room.service, 'made', { n: 1 })
+  const increment = { op: 'increment', id: made.id, field: 'n' }
+  const ops = [increment, { ...increment, if_version: 99 }]
+  const ask = () => post(room.service, 'k', { ops }, '/v1/collections/orders/batch')
+  const first = await ask()
+  expect(first.status).toBe(412)
+  await cutOff(room)
+  expect((await ask()).status).toBe(412)
+})
+
 test('while it may still be running nobody else runs it; when it is over, another body still has no part in it', async () => {
   const room = await aRoom()
   await post(room.service, 'k', { n: 1 })

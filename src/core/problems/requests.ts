@@ -56,7 +56,7 @@ export const REQUESTS = {
   },
   idempotency_reply_lost: {
     status: 409,
-    title: 'The request is done, and its reply was too large to keep',
+    title: 'The request is done, and its reply was not kept',
     help: 'Read what it made. With a new key it would be done again.',
   },
   precondition_failed: { status: 412, title: 'It has changed meanwhile', help: 'Read it again, then retry.' },

@@ -111,7 +111,9 @@ async function runAll(
   refuseMisfits(ops)
   const asked = ops.map((op): Asked => ({ collection: op.collection, wish: wishOf(op) }))
   if (!atomic) return oneByOne(scope, ops, asked)
-  const done = await writeAll(scope, asked).catch((error: unknown) => {
+  // New documents are met again by their ids, and told of once more.
+  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.marks
+  const done = await writeAll(scope, asked, { marks }).catch((error: unknown) => {
     // A single one has no index of its own.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
@@ -128,7 +130,7 @@ async function oneByOne(
   const turns = new Turns()
   for (const [index, { collection, wish }] of asked.entries()) {
     const op = ops[index]
-    const result = await write(scope, collection, wish, turns).then(
+    const result = await write(scope, collection, wish, { turns }).then(
       (done) => resultOf(op, done),
       (error) => failed(op, error),
     )

@@ -1,6 +1,7 @@
 /** The port of stores: what a collection needs of wherever its documents are. */
 
 import type { Json } from '../../core/work.ts'
+import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
@@ -103,9 +104,14 @@ export interface Store {
   list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
   /**
    * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
+   * @param marks what belongs into the same transaction besides, where the store is in PostgreSQL
    * @throws Problem `atomic_not_supported` where there are several and the store cannot
    */
-  write(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]>
+  write(
+    scope: WorkspaceScope,
+    writes: readonly Write[],
+    marks?: readonly Sql[],
+  ): Promise<(Outcome | undefined)[]>
   /**
    * Many new documents at once. Those whose id is there already stay as they are, and no other is read back. In
    * PostgreSQL all are stored or none; in MongoDB some may be where it breaks off.

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { refusal } from '../../platform/pg/errors.ts'
+import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
 import { comparedAs, type Format } from '../schemas/canonical.ts'
@@ -19,6 +20,14 @@ import { type Planned, RIGHTS, standsAlone, type Wish } from './wishes.ts'
 export interface Asked {
   readonly collection: string
   readonly wish: Wish
+}
+
+/** How it is done. */
+interface Way {
+  /** Those of the request, where it asks for more than this. */
+  readonly turns?: Turns
+  /** Further statements of the transaction. */
+  readonly marks?: readonly Sql[]
 }
 
 /** What was made of a wish. */
@@ -38,7 +47,7 @@ export interface Done {
 export function writeAll(
   scope: WorkspaceScope,
   asked: readonly Asked[],
-  turns = new Turns(),
+  { turns = new Turns(), marks = [] }: Way = {},
 ): Promise<Done[]> {
   // The same ids at every attempt, and in every attempt of an activity.
   const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))
@@ -52,21 +61,16 @@ export function writeAll(
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const done = await attemptAll(scope, tasks, turns)
+      const done = await attemptAll(scope, tasks, { turns, marks })
       if (done !== undefined) return done
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
   })
 }
 
-/** One change of one document. @param turns those of the request, where it asks for more than this */
-export async function write(
-  scope: WorkspaceScope,
-  collection: string,
-  wish: Wish,
-  turns?: Turns,
-): Promise<Done> {
-  const [done] = await writeAll(scope, [{ collection, wish }], turns)
+/** One change of one document. */
+export async function write(scope: WorkspaceScope, collection: string, wish: Wish, way?: Way): Promise<Done> {
+  const [done] = await writeAll(scope, [{ collection, wish }], way)
   if (done === undefined) throw new TypeError('one wish has one outcome')
   return done
 }
@@ -75,14 +79,14 @@ export async function write(
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly Task[],
-  turns: Turns,
+  { turns, marks }: Required<Way>,
 ): Promise<Done[] | undefined> {
   const plan = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
     ? alone
     : planner(await currentOf(scope, tasks))
   const planned = await planAll(tasks, plan, turns)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
-  const outcomes = await storeOf(tasks).write(scope, writes).catch(undefinedOnDeadlock)
+  const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
   const failed = outcomes.findIndex((outcome) => outcome !== undefined && refusalOf(outcome) !== undefined)
   const refused = outcomes[failed]

@@ -54,8 +54,8 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
-  write: async (scope, writes) => {
-    const outcomes = await tryAll(scope, writes)
+  write: async (scope, writes, marks = []) => {
+    const outcomes = await tryAll(scope, writes, marks)
     const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
     await refuseDeclared(
       scope,
@@ -78,11 +78,15 @@ export const postgresStore: Store = {
 }
 
 /** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
-async function tryAll(scope: WorkspaceScope, writes: readonly Write[]): Promise<(Outcome | undefined)[]> {
+async function tryAll(
+  scope: WorkspaceScope,
+  writes: readonly Write[],
+  marks: readonly Sql[],
+): Promise<(Outcome | undefined)[]> {
   const steps = stepsOf(scope, writes)
   const locks = locksOf(scope, writes)
   try {
-    const statements = [...locks, ...steps.map((step) => step.statement)]
+    const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
     const all = await (writes.length === 1
       ? scope.along('writing', ...statements)
       : scope.batch(...statements))
