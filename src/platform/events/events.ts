@@ -112,12 +112,10 @@ export class Events {
     })
     try {
       const start = after ?? live.after
-      const complete = after === undefined || (await this.#streams.isComplete(key, after))
       if (isBefore(heard.newest, live.after)) heard.newest = live.after
       return {
         open: (sink) => {
           sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
-          if (!complete) sink.send(frame({ event: 'gap', data: { after: start } }))
           const sending: Sending = { key, subscription, heard, sink, last: start, stopped: false }
           void this.#send(sending).catch(() => sink.end('unavailable'))
           return () => {
@@ -142,15 +140,18 @@ export class Events {
 
   /**
    * Sends what is past a few events at a time and no faster than it is taken: a stream may hold gigabytes. What is
-   * published meanwhile is read from the stream as well.
+   * published meanwhile is read from the stream as well, and of what was dropped before it was read the client is told.
    */
   async #catchUp(sending: Sending): Promise<void> {
     const { key, heard, sink } = sending
     while (isBefore(sending.last, heard.newest) && !sending.stopped) {
       const { newest } = heard
-      const entries = await this.#streams.between(key, sending.last, newest)
-      // Nothing there: what was heard of has been dropped since.
-      if (entries.length === 0) sending.last = newest
+      const { entries, isWhole } = await this.#streams.following(key, sending.last)
+      const isGone = entries.length === 0
+      // Who asks for all that there is misses nothing.
+      if (isGone || (!isWhole && sending.last !== START))
+        sink.send(frame({ event: 'gap', data: { after: sending.last } }))
+      if (isGone) sending.last = newest
       for (const entry of entries) {
         const admitted = this.#wanted(entry, sending) && (await this.#admits(entry, sending))
         if (sending.stopped) return

@@ -91,14 +91,6 @@ export class Streams {
     return { after: known.last, stop }
   }
 
-  /** Entries after one id up to another, oldest first; only the first few, since each may be large. */
-  async between(key: StreamKey, after: string, upTo: string): Promise<Entry[]> {
-    const rows = await this.#ask(() =>
-      this.#redis.xrange(key, `(${after}`, upTo, 'COUNT', LIMITS.eventsReadAtOnce),
-    )
-    return rows.map(toEntry)
-  }
-
   /**
    * Entries after one that was there, oldest first; only the first few.
    * @returns also whether nothing between that one and these was dropped
@@ -118,12 +110,6 @@ export class Streams {
     const facts = await this.#ask(() => this.#redis.xinfo('STREAM', key))
     const of = (name: string) => (facts as unknown[])[(facts as unknown[]).indexOf(name) + 1]
     return of('entries-added') === of('length')
-  }
-
-  /** Whether everything after the id is still there; false where some of it was dropped. */
-  async isComplete(key: StreamKey, after: string): Promise<boolean> {
-    const [oldest] = await this.#ask(() => this.#redis.xrange(key, '-', '+', 'COUNT', 1))
-    return oldest === undefined || !isBefore(after, oldest[0]) || after === START
   }
 
   async ping(): Promise<void> {
