@@ -44,8 +44,8 @@ test('Temporal hangs: nothing of a schedule changes; who has none is published, 
     ])
     expect([changed.status, made.status, plain.status]).toEqual([503, 503, 201])
     expect([paused.body.code, foreign.status]).toEqual(['dependency_unavailable', 404])
-    const { body } = await call('GET', `${room.flows}/schedules`)
-    expect(body.data).toEqual([rare])
+    const listed = await call('GET', `${room.flows}/schedules`)
+    expect(listed).toMatchObject({ status: 200, body: { data: [rare] } })
     expect((await call('GET', `${room.flows}/definitions/often`)).body.latest_version).toBe(0)
   } finally {
     process.kill(pid, 'SIGCONT')
