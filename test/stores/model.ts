@@ -128,5 +128,5 @@ export const queries: fc.Arbitrary<Query> = fc
 /** How often a store is asked. The stand-in for MongoDB takes a second for a page; with `TENON_SOAK=1` it is asked as often. */
 export function runs(store: 'PostgreSQL' | 'MongoDB', count: number): { numRuns: number; seed: number } {
   const isShort = store === 'MongoDB' && process.env['TENON_SOAK'] === undefined
-  return { numRuns: isShort ? Math.ceil(count / 4) : count, seed: 20_261_121 }
+  return { numRuns: isShort ? Math.ceil(count / 8) : count, seed: 20_261_121 }
 }
