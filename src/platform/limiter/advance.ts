@@ -1,8 +1,7 @@
 /** Requests that were charged before they came: who asks a lot has some taken ahead, and they cost no round trip. */
 
 import { LIMITS } from '../../core/limits.ts'
-import type { Charge } from './local-ledger.ts'
-import type { Found } from './shared-ledger.ts'
+import type { Charge, Found } from './local-ledger.ts'
 
 /** How many may be charged before they come: a small share of what each bucket holds, so none of a small one. */
 export const mostAhead = (charges: readonly Charge[]): number =>

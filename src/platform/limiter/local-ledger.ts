@@ -9,6 +9,12 @@ export interface Charge {
   readonly limit: Limit
 }
 
+/** What was found, and when by the clock of who keeps the buckets: microseconds. */
+export interface Found {
+  readonly nowUs: number
+  readonly aheadUs: readonly number[]
+}
+
 /**
  * The generic cell rate algorithm (ITU-T I.371): of a bucket is kept when it will be full again. How far ahead of now
  * that is says how much has been taken.

@@ -3,7 +3,7 @@
 import { Redis, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Advance, mostAhead } from './advance.ts'
-import type { Charge } from './local-ledger.ts'
+import type { Charge, Found } from './local-ledger.ts'
 
 /**
  * As LocalLedger.charge for several requests, of which as many pass as there is room for. ARGV has how many they are (fewer
@@ -37,12 +37,6 @@ declare module 'ioredis' {
   interface RedisCommander<Context> {
     charge(keys: number, ...keysAndNumbers: (string | number)[]): Result<number[], Context>
   }
-}
-
-/** What was found, and when by the server's clock: microseconds. */
-export interface Found {
-  readonly nowUs: number
-  readonly aheadUs: readonly number[]
 }
 
 interface Answer extends Found {
