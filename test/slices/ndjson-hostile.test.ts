@@ -110,7 +110,8 @@ describe('a client that goes', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(1_200)))
   }, 30_000)
 
-  test('silent in the midst of its upload is told how far it came', async () => {
+  // Each of these two waits for half a minute.
+  test.concurrent('silent in the midst of its upload is told how far it came', async () => {
     const name = unique('c')
     const { sent, reply } = openImport(name, { as: room.service })
     sent.write(`${lines(...count(LIMITS.importChunkLines))}{"n":`)
@@ -120,7 +121,7 @@ describe('a client that goes', () => {
     sent.destroy()
   }, 90_000)
 
-  test('that stops reading an export is cut off, and sees that it is not whole', async () => {
+  test.concurrent('that stops reading an export is cut off, and sees that it is not whole', async () => {
     const as = room.service
     const name = await aLargeCollection(as)
     const response = await opened(`/v1/collections/${name}/export`, as)
