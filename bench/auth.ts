@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type Running, startPlatform } from '../test/support/start.ts'
 import { sender } from './http.ts'
-import { contest, interleaved, print } from './measure.ts'
+import { contest, interleaved, print, warmUp } from './measure.ts'
 import { aRoom } from './room.ts'
 
 const ROUNDS = 4_000
@@ -44,6 +44,7 @@ async function measure(running: Running): Promise<void> {
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures))
     print(name, p50Ms, p99Ms, p50Ms - base, p50Ms / base)
   const { 'PING at Valkey, no HTTP': _ping, ...requests } = works
+  await warmUp(LANES, requests)
   const rates = await contest({ rounds: 3, lanes: LANES, ms: 2_000 }, requests)
   print(`\nrequest, ${LANES} at once`, 'per s', '× healthz')
   const health = rates['GET /healthz, nobody asks who it is'].perS

@@ -11,7 +11,7 @@ import { DOCUMENTS, loadDocuments, type Place } from './collections/documents.ts
 import { startPostgrest } from './collections/postgrest.ts'
 import { usedUs } from './cpu.ts'
 import { sender } from './http.ts'
-import { contest, interleaved, print, type Rates } from './measure.ts'
+import { contest, interleaved, print, type Rates, warmUp } from './measure.ts'
 
 const TURN = { rounds: 7, ms: 800 }
 /** A few at once, and as many as each of them is at its full rate with. */
@@ -30,7 +30,7 @@ export async function collections(only: readonly string[]): Promise<void> {
     await pages(places)
     const contenders = await contendersOf(started, dir, places)
     for (const kind of KINDS.filter((each) => only.length === 0 || only.includes(each)))
-      for (const lanes of LANES) await compare(kind, lanes, contenders, started)
+      await compare(kind, contenders, started)
   } finally {
     await started.stop()
     await rm(dir, { recursive: true, force: true })
@@ -87,25 +87,19 @@ const SERVERS: Readonly<Record<string, string>> = { limit: 'limit', Tenon: 'api'
 
 async function compare(
   kind: Kind,
-  lanes: number,
   contenders: Readonly<Record<string, Contender>>,
   { stack: { supervisor } }: Started,
 ): Promise<void> {
   const used = (name: string) =>
     usedUs(supervisor.pid(SERVERS[name] ?? '')) + usedUs(supervisor.pid('postgres'))
   const works = Object.fromEntries(Object.entries(contenders).map(([name, one]) => [name, one[kind]]))
-  const rates = await contest({ ...TURN, lanes, usedUs: used }, works)
-  print(
-    `\n${kind}, ${lanes} at once`,
-    'per s',
-    'p99 ms',
-    'cpu µs',
-    '× limit',
-    'cpu ×',
-    '× PostgREST',
-    'cpu ×',
-    'p99 ×',
-  )
+  await warmUp(CONNECTIONS, works)
+  for (const lanes of LANES)
+    printRates(`\n${kind}, ${lanes} at once`, await contest({ ...TURN, lanes, usedUs: used }, works))
+}
+
+function printRates(title: string, rates: Readonly<Record<string, Rates>>): void {
+  print(title, 'per s', 'p99 ms', 'cpu µs', '× limit', 'cpu ×', '× PostgREST', 'cpu ×', 'p99 ×')
   const { limit: bound, PostgREST: peer } = rates
   for (const [name, of] of Object.entries(rates)) {
     const { perS, p99Ms, cpuUs } = of

@@ -114,7 +114,7 @@ const lanesOf = (name: Work) => (name === 'fan' ? 4 : LANES)
 
 type Pids = readonly (number | undefined)[]
 
-/** Turn by turn, after one that does not count; with the processor's time of groups of processes for each run. */
+/** Turn by turn, with the processor's time of groups of processes for each run. */
 async function crowded(
   name: string,
   lanes: number,
@@ -123,11 +123,10 @@ async function crowded(
 ): Promise<void> {
   const used = () => processes.map((pids) => pids.reduce((sum: number, pid) => sum + usedUs(pid), 0))
   const sums = new Map<string, { rates: number[]; us: number[]; runs: number }>()
-  for (let turn = 0; turn <= TURNS; turn++) {
+  for (let turn = 0; turn < TURNS; turn++) {
     for (const [who, work] of Object.entries(works)) {
       const [before, startedMs] = [used(), performance.now()]
       const rate = await throughput(lanes, TURN_MS, work)
-      if (turn === 0) continue
       const sum = sums.get(who) ?? { rates: [], us: processes.map(() => 0), runs: 0 }
       sum.rates.push(rate)
       sum.runs += (rate * (performance.now() - startedMs)) / 1_000

@@ -47,17 +47,25 @@ interface Contest<Name> {
 
 /** Before it is measured, each is asked so often: a program that was started just now is slow at first. */
 const WARM_UP = 10_000
+const WARM_UP_MS = 1_000
 
-/** As {@link throughput}, several works turn by turn, `rounds` times each, after a warm-up. */
+/** Asks each until it is as quick as it becomes. */
+export async function warmUp(
+  lanes: number,
+  works: Readonly<Record<string, () => Promise<unknown>>>,
+): Promise<void> {
+  for (const work of Object.values(works)) {
+    for (let done = 0; done < WARM_UP; ) done += (await crowd(lanes, WARM_UP_MS, work)).times.length
+  }
+}
+
+/** As {@link throughput}, several works turn by turn, `rounds` times each. */
 export async function contest<Name extends string>(
   { rounds, lanes, ms, usedUs = () => 0 }: Contest<Name>,
   works: Readonly<Record<Name, () => Promise<unknown>>>,
 ): Promise<Record<Name, Rates>> {
   const names = Object.keys(works) as Name[]
   const turns = new Map<Name, Turn[]>(names.map((name) => [name, []]))
-  for (const name of names) {
-    for (let done = 0; done < WARM_UP; ) done += (await crowd(lanes, ms, works[name])).times.length
-  }
   for (let round = 0; round < rounds; round++) {
     for (const name of names) {
       const before = usedUs(name)
