@@ -144,21 +144,19 @@ async function untilEnded(
   waitMs: number,
 ): Promise<void> {
   const { watched, stop } = scope.watch(id)
-  let release = () => {}
-  const over = new Promise<void>((done) => {
-    const timer = setTimeout(done, waitMs)
-    const forget = watched.onEnd(done)
-    release = () => {
-      clearTimeout(timer)
-      forget()
-      stop()
-    }
+  let done = () => {}
+  const over = new Promise<void>((resolve) => {
+    done = resolve
   })
+  const timer = setTimeout(done, waitMs)
+  const forget = watched.onEnd(done)
   try {
     await start()
     await over
   } finally {
-    release()
+    clearTimeout(timer)
+    forget()
+    stop()
   }
 }
 
