@@ -3,6 +3,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../src/core/ids.ts'
 import { makeSecret, sign } from '../../src/platform/webhooks/signature.ts'
+import { publishScheduled } from '../support/schedules.ts'
 import {
   aRoom,
   asSuperuser,
@@ -28,15 +29,7 @@ interface Hook {
 
 /** Publishes a flow of this schedule, or its next version. */
 async function publish(name: string, schedule: string, at = room, tasks = '  - a: { set: { seen: true } }') {
-  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: ${schedule}\ndo:\n${tasks}`
-  const headers = { 'content-type': 'application/yaml' }
-  const found = await call('GET', `${at.flows}/definitions/${name}`, { as: at.operator })
-  const [method, path] = found.status === 200 ? ['PUT', `/definitions/${name}`] : ['POST', '/definitions']
-  await call(method as string, `${at.flows}${path}`, { as: at.operator, body: source, headers })
-  const published = await call('POST', `${at.flows}/definitions/${name}/versions`, {
-    as: at.operator,
-    body: {},
-  })
+  const published = await publishScheduled(at, name, schedule, `\n${tasks}`)
   expect(published.status, JSON.stringify(published.body)).toBe(201)
   return published.body as { flow_id: string; version: number; webhooks: Hook[] }
 }

@@ -1,6 +1,7 @@
 /** Flows that events start, in tests: published, and what they were started by. */
 
 import { expect } from 'vitest'
+import { publishScheduled } from './schedules.ts'
 import { asSuperuser, call, eventually, type Room, unique } from './tenants.ts'
 
 export interface Published {
@@ -15,15 +16,7 @@ export async function publishOn(
   on: string,
   { name = unique('on'), more = '', tasks = "  - a: { set: { got: '${ . }' } }" } = {},
 ): Promise<Published> {
-  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: ${on}${more} }\ndo:\n${tasks}`
-  const headers = { 'content-type': 'application/yaml' }
-  const found = await call('GET', `${at.flows}/definitions/${name}`, { as: at.operator })
-  const [method, path] = found.status === 200 ? ['PUT', `/definitions/${name}`] : ['POST', '/definitions']
-  await call(method as string, `${at.flows}${path}`, { as: at.operator, body: source, headers })
-  const published = await call('POST', `${at.flows}/definitions/${name}/versions`, {
-    as: at.operator,
-    body: {},
-  })
+  const published = await publishScheduled(at, name, `{ on: ${on}${more} }`, `\n${tasks}`)
   expect(published.status, JSON.stringify(published.body)).toBe(201)
   const flowId = published.body.flow_id
   const [row] = await asSuperuser<{ id: string }>('select id from tenon.flow_triggers where flow_id = $1', [
