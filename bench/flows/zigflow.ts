@@ -10,6 +10,8 @@ import { Client, Connection } from '@temporalio/client'
 
 const QUEUE = 'zigflow'
 const TYPE = 'calls'
+/** Else it listens for everybody, on ports that may be taken. */
+const LOOPBACK = ['health', 'metrics'].flatMap((what) => [`--${what}-listen-address`, '127.0.0.1:0'])
 let n = 0
 
 export interface Zigflow {
@@ -25,9 +27,13 @@ export async function zigflow(address: string, url: string): Promise<Zigflow | u
   const dir = await mkdtemp(join(tmpdir(), 'tenon-zigflow-'))
   const file = join(dir, 'calls.yaml')
   await writeFile(file, source(url))
-  const worker = spawn(program, ['run', '-f', file, '-H', address, '--disable-telemetry'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  const worker = spawn(
+    program,
+    ['run', '-f', file, '-H', address, '--disable-telemetry', '-l', 'warn', ...LOOPBACK],
+    {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    },
+  )
   const connection = await Connection.connect({ address })
   const client = new Client({ connection })
   const stop = async () => {
@@ -46,7 +52,8 @@ export async function zigflow(address: string, url: string): Promise<Zigflow | u
 function source(url: string): string {
   const get = (name: string) => `  - ${name}: { call: http, with: { method: get, endpoint: '${url}' } }`
   return [
-    `document: { dsl: 1.0.0, taskQueue: ${QUEUE}, workflowType: ${TYPE}, version: 0.0.1, title: Calls }`,
+    // Its versions before 0.10 name queue and type as the specification names flows.
+    `document: { dsl: 1.0.0, namespace: ${QUEUE}, name: ${TYPE}, taskQueue: ${QUEUE}, workflowType: ${TYPE}, version: 0.0.1 }`,
     'do:',
     ...['one', 'two', 'three'].map(get),
     '',

@@ -72,3 +72,11 @@ export interface Activities {
   /** Brings the projection of a run up to date; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }
+
+/** What runs say without waiting for an answer (`Sinks` of Temporal's SDK). */
+export type Records = {
+  readonly records: {
+    /** The same as `recordRun`, by a run that ends. */
+    write(update: RunUpdate): void
+  }
+}

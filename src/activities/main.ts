@@ -16,6 +16,7 @@ import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
 import { openNearStarts } from './near-starts.ts'
 import { forgetPromiseStacks } from './promise-stacks.ts'
+import { recording } from './recording.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -45,6 +46,7 @@ async function main(): Promise<void> {
     Worker.create({
       ...shared,
       workflowBundle,
+      sinks: recording(platform.access, log),
       taskQueue: QUEUES.flows,
       maxConcurrentLocalActivityExecutions: LIMITS.localCallSlots,
     }),

@@ -1,19 +1,19 @@
 /** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
 
 import { CancelledFailure } from '@temporalio/common'
-import { CancellationScope, continueAsNew, isCancellation, proxyLocalActivities } from '@temporalio/workflow'
+import { continueAsNew, isCancellation } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive } from '../../flows-dsl/run.ts'
-import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { FlowRunInput, RunUpdate } from '../core/work.ts'
+import type { FlowRunInput } from '../core/work.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
 import { effects } from './effects.ts'
 import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Moments, nowMs } from './moments.ts'
+import { penOf } from './pens.ts'
 import { Recorder } from './recorder.ts'
 import { Reuse } from './reuse.ts'
 import { sizeOf } from './under-way.ts'
@@ -21,8 +21,7 @@ import { sizeOf } from './under-way.ts'
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
-  const merges = (input.protocol ?? 1) >= 2
-  const recorder = new Recorder(input.execution_id, recordRun, { merges, before: continued?.record })
+  const recorder = new Recorder(input.execution_id, penOf(input.protocol ?? 1), continued?.record)
   const hold = new Hold(continued?.hold)
   const reuse = new Reuse(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()
@@ -101,15 +100,4 @@ interface Ended {
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
-}
-
-/** Local: the projection is one short idempotent write, and it must come however long the database is away. */
-const records = proxyLocalActivities<Activities>({
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-})
-
-/** Whoever is given up takes timers and calls along, a run or a branch, never the record of what was done. */
-function recordRun(update: RunUpdate): Promise<void> {
-  return CancellationScope.nonCancellable(() => records.recordRun(update))
 }

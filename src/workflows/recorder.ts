@@ -6,6 +6,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { RunEventUpdate } from '../core/run-events.ts'
 import { holdsHandle } from '../core/secret-handle.ts'
 import type { RecordState, RunUpdate, StepUpdate } from '../core/work.ts'
+import type { Pen } from './pens.ts'
 
 const STATUS = {
   started: 'running',
@@ -18,7 +19,7 @@ const STATUS = {
 
 export class Recorder {
   readonly #executionId: string
-  readonly #write: (update: RunUpdate) => Promise<void>
+  readonly #pen: Pen
   /** Steps that have begun and not ended, by pointer and iteration. */
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
@@ -28,24 +29,13 @@ export class Recorder {
   #told = 0
   #status: RunUpdate['status'] = 'running'
   #isEnded = false
-  #last: Promise<void> = Promise.resolve()
-  /** What the next write says besides, and the write itself while it waits for another. */
+  /** What the next write says besides. */
   #more: Partial<RunUpdate> = {}
-  #next: Promise<void> | undefined
-  readonly #merges: boolean
 
-  /**
-   * @param merges whether what would be written while another write lasts is one write
-   * @param before where the run has been elsewhere
-   */
-  constructor(
-    executionId: string,
-    write: (update: RunUpdate) => Promise<void>,
-    { merges, before }: { merges: boolean; before: RecordState | undefined },
-  ) {
+  /** @param before where the run has been elsewhere */
+  constructor(executionId: string, pen: Pen, before: RecordState | undefined) {
     this.#executionId = executionId
-    this.#write = write
-    this.#merges = merges
+    this.#pen = pen
     this.#seq = before?.seq ?? 0
     this.#told = before?.told ?? 0
     this.#status = before?.status ?? 'running'
@@ -130,9 +120,11 @@ export class Recorder {
   }
 
   /** The run has another status now. */
-  #turn(status: RunUpdate['status'], { ended_at = now(), error }: Partial<RunUpdate>): void {
+  #turn(status: RunUpdate['status'], more: Partial<RunUpdate>): void {
+    const { ended_at = now(), error } = more
     const before = this.#status
     this.#status = status
+    this.#more = { ...this.#more, ...more }
     if (status === before) return
     if (before === 'suspended' && (status === 'running' || status === 'waiting'))
       this.#tell('resumed', ended_at)
@@ -140,19 +132,10 @@ export class Recorder {
       this.#tell(status, ended_at, { ...(error !== undefined && { error }) })
   }
 
-  /** Writes what has changed since the last time. One write follows the other, so the last state wins. */
+  /** Writes what has changed since the last time. */
   flush(status = this.#status, more: Partial<RunUpdate> = {}): Promise<void> {
     this.#turn(status, more)
-    this.#more = { ...this.#more, ...more }
-    if (this.#merges && this.#next !== undefined) return this.#next
-    const update = this.#merges ? undefined : this.#taken()
-    const write = this.#last.then(() => {
-      this.#next = undefined
-      return this.#write(update ?? this.#taken())
-    })
-    this.#next = write
-    this.#last = write
-    return write
+    return this.#pen.write(() => this.#taken())
   }
 
   /** All that is to be written. */
@@ -188,7 +171,8 @@ export class Recorder {
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
       this.#tell('cancelled', ended_at, step)
     }
-    return this.flush(status, { ...result, ended_at })
+    this.#turn(status, { ...result, ended_at })
+    return this.#pen.end(() => this.#taken())
   }
 }
 

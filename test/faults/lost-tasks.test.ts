@@ -1,8 +1,8 @@
 /** Local calls outlast the task that makes them, a later task is lost with its worker, or they hang: each effect happens once. */
 
 import { createServer, type Server } from 'node:http'
-import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Gate } from '../support/gate.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import { Runs } from '../support/runs.ts'
 import { call, eventually } from '../support/tenants.ts'
@@ -23,57 +23,13 @@ beforeAll(async () => {
   })
   const port = own.started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
-  gates = await Promise.all(['long', 'hold'].map((name) => Gate.close(name)))
+  gates = await Promise.all(['long', 'hold'].map((name) => Gate.ofCollection(own, name)))
 }, 120_000)
 afterAll(async () => {
   server?.close()
   await Promise.all(gates.map((gate) => gate.open()))
   await own?.end()
 })
-
-/** A collection whose table is locked: who reads it waits. */
-class Gate {
-  readonly #client: Client
-  readonly #table: string
-
-  private constructor(client: Client, table: string) {
-    this.#client = client
-    this.#table = table
-  }
-
-  static async close(collection: string): Promise<Gate> {
-    const { started, room } = own
-    const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
-    await call('POST', '/v1/schemas', { as: room.operator, at: started.running, body })
-    const client = new Client({ connectionString: started.running.databaseUrl })
-    await client.connect()
-    const { rows } = await client.query('select relation from tenon.schemas where collection = $1', [
-      collection,
-    ])
-    await client.end()
-    return Gate.at(`tenon_data."${rows[0].relation}"`)
-  }
-
-  static async at(table: string): Promise<Gate> {
-    const client = new Client({ connectionString: own.started.running.databaseUrl })
-    await client.connect()
-    await client.query(`begin; lock table ${table} in access exclusive mode`)
-    return new Gate(client, table)
-  }
-
-  /** Connections of the database that wait. */
-  async waiting(): Promise<number[]> {
-    const { rows } = await this.#client.query(
-      'select distinct pid from pg_locks where relation = $1::regclass and not granted',
-      [this.#table],
-    )
-    return rows.map(({ pid }) => pid)
-  }
-
-  async open(): Promise<void> {
-    await this.#client.end()
-  }
-}
 
 test('whatever ends first when a task is done again, it makes what it made before', async () => {
   const { started, room } = own
@@ -135,7 +91,7 @@ test('a request beside the run that hangs on our side has a task, and the run go
   )
   const id = await runs.start(name)
   // Whom the workspace may ask is read before each request.
-  const gate = await Gate.at('tenon.services')
+  const gate = await Gate.at(own, 'tenon.services')
   try {
     await eventually(async () => (await gate.waiting()).length || undefined)
     await new Promise((done) => setTimeout(done, 6_000))

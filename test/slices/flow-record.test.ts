@@ -4,29 +4,37 @@ import { expect, test } from 'vitest'
 import type { StepUpdate } from '../../src/core/work.ts'
 import { recordRun } from '../../src/resources/flows/projection.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
+import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
+import { reachable } from '../support/secrets.ts'
 import { withRawClient } from '../support/temporal.ts'
 import { aRoom } from '../support/tenants.ts'
 
 const MARKER = 25
 
 test('what many branches do at the same time is written together', async () => {
-  const runs = new Runs(await aRoom())
-  const name = await runs.publish(
-    `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: event.publish, with: { topic: t, data: { n: 1 } }, metadata: { tenon: { local: false } } } } ] }\n`,
-  )
-  const id = await runs.start(name)
-  const run = await runs.until(id, ({ ended_at }) => ended_at !== null)
-  expect(run.error).toBeNull()
-  const calls = run.steps.filter(({ name }: { name: string }) => name === 'one')
-  expect(calls).toHaveLength(40)
-  expect(new Set(calls.map(({ status }: { status: string }) => status))).toEqual(new Set(['completed']))
-  const { events } = await withRawClient((client) =>
-    client.workflow.getHandle(run.workflow_id).fetchHistory(),
-  )
-  const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
-  expect(writes).toBeGreaterThan(0)
-  expect(writes).toBeLessThan(10)
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const outside = await Outside.open({ '/': () => ({ json: {} }) })
+  try {
+    await reachable(room, outside)
+    const name = await runs.publish(
+      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${outside.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
+    )
+    const run = await runs.ended(await runs.start(name))
+    expect(run.error).toBeNull()
+    const calls = run.steps.filter(({ name }: { name: string }) => name === 'one')
+    expect(calls).toHaveLength(40)
+    expect(new Set(calls.map(({ status }: { status: string }) => status))).toEqual(new Set(['completed']))
+    const { events } = await withRawClient((client) =>
+      client.workflow.getHandle(run.workflow_id).fetchHistory(),
+    )
+    const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
+    expect(writes).toBeGreaterThan(0)
+    expect(writes).toBeLessThan(10)
+  } finally {
+    await outside.close()
+  }
 })
 
 test('where what was written was lost and is done again in another order, the record says what was done', async () => {
