@@ -32,6 +32,11 @@ export interface Effects {
   /** Whether steps wait for somebody to decide about their errors; told when that changes. */
   held?(isHeld: boolean): void
   record(event: StepEvent): void
+  /**
+   * What has happened gave the run nothing to begin: it goes on waiting for what is open.
+   * @param isWaiting whether that is the world, or a time, and no call
+   */
+  rests?(isWaiting: boolean): void
   nowMs(): number
   /** From 0 to below 1, the same at each replay. */
   random(): number
@@ -169,6 +174,7 @@ export class Drive {
     this.#isHeld = isHeld
     if (result !== undefined) this.#resolve(result)
     else if (this.#isMoving && this.#bound.size === 0) this.#move()
+    else if (commands.length === 0) this.#effects.rests?.(![...this.#bound.values()].includes('call'))
   }
 
   /** What came of something that has happened: it may have been the last thing that happened here. */

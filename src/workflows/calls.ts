@@ -61,19 +61,24 @@ export async function localCall(
   hold: Hold,
   moments: Moments,
 ): Promise<{ readonly output: Json } | undefined> {
-  if (request.local === 'brief') {
-    // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
-    const begun = moments.begun(request)
-    if (!moments.mayBeBrief()) return undefined
-    const tried = (await call(request, hold, begun)) as Tried | null
-    moments.wasBrief(tried?.took_ms)
-    return tried ?? undefined
+  const ended = moments.beside()
+  try {
+    if (request.local === 'brief') {
+      // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
+      const begun = moments.begun(request)
+      if (!moments.mayBeBrief()) return undefined
+      const tried = (await call(request, hold, begun)) as Tried | null
+      moments.wasBrief(tried?.took_ms)
+      return tried ?? undefined
+    }
+    // The next after many is a task of its own.
+    const local = !moments.areMany
+    const answer = call({ ...request, local }, hold, moments.begun(request))
+    if (!local) moments.endedBy(answer)
+    return { output: await answer }
+  } finally {
+    ended()
   }
-  // The next after many is a task of its own.
-  const local = !moments.areMany
-  const answer = call({ ...request, local }, hold, moments.begun(request))
-  if (!local) moments.endedBy(answer)
-  return { output: await answer }
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */

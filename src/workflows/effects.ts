@@ -39,6 +39,7 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
     },
+    ...((input.protocol ?? 1) >= 4 && { rests: resting(books) }),
     sleep: sleeping(books),
     call: calling(input, books),
     wait: waiting(input, books),
@@ -56,6 +57,13 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       return { cancel: () => scope.cancel() }
     },
     isCancellation,
+  }
+}
+
+/** What a branch has done is to be seen while others go on. */
+function resting({ recorder, moments }: Books): NonNullable<Effects['rests']> {
+  return (isWaiting) => {
+    if (!moments.isAnsweredSoon) void recorder.rest(isWaiting)
   }
 }
 

@@ -22,6 +22,7 @@ export class Moments {
   #heardMs = this.#knownMs
   /** Calls of that moment that had nothing beside them: the same ones, whenever they are made. */
   #alone = 0
+  #underWay = 0
 
   /** Whether there were so many local calls that a task should end: what it does is lost with it. */
   get areMany(): boolean {
@@ -80,6 +81,19 @@ export class Moments {
   #startOver(): void {
     this.#made = 0
     this.#tookMs = 0
+  }
+
+  /** Whether calls beside the run go on: what they answer comes before the task ends. */
+  get isAnsweredSoon(): boolean {
+    return this.#underWay > 0
+  }
+
+  /** A call beside the run begins. @returns says that it has ended */
+  beside(): () => void {
+    this.#underWay += 1
+    return () => {
+      this.#underWay -= 1
+    }
   }
 
   /** Where a call of a step begins that is local, or could be, whatever else the run does meanwhile. */

@@ -138,6 +138,12 @@ export class Recorder {
     return this.#pen.write(() => this.#taken())
   }
 
+  /** The same, of a run that has nothing to do now; nothing where nothing has changed. */
+  async rest(isWaiting: boolean): Promise<void> {
+    if (this.#changed.size + this.#events.length === 0) return
+    await this.flush(isWaiting && this.#status === 'running' ? 'waiting' : this.#status)
+  }
+
   /** All that is to be written. */
   #taken(): RunUpdate {
     const update: RunUpdate = {

@@ -5,7 +5,7 @@ import type { StepUpdate } from '../../src/core/work.ts'
 import { recordRun } from '../../src/resources/flows/projection.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { Outside } from '../support/outside.ts'
-import { Runs } from '../support/runs.ts'
+import { Runs, type Shown } from '../support/runs.ts'
 import { reachable } from '../support/secrets.ts'
 import { withRawClient } from '../support/temporal.ts'
 import { aRoom } from '../support/tenants.ts'
@@ -35,6 +35,23 @@ test('what many branches do at the same time is written together', async () => {
   } finally {
     await outside.close()
   }
+})
+
+test('what a branch has done is shown while another one waits', async () => {
+  const runs = new Runs(await aRoom())
+  const id = await runs.start(
+    await runs.publish(`  - both:
+      fork:
+        branches:
+          - short: { do: [ { rest: { wait: { milliseconds: 300 } } }, { note: { set: { n: 1 } } } ] }
+          - long: { listen: { to: { one: { with: { type: never } } } } }
+`),
+  )
+  const statuses = ({ steps }: Shown) =>
+    Object.fromEntries(steps.map(({ name, status }: { name: string; status: string }) => [name, status]))
+  const run = await runs.until(id, (shown) => statuses(shown)['note'] === 'completed')
+  expect(statuses(run)).toMatchObject({ rest: 'completed', short: 'completed', long: 'running' })
+  expect(run.status).toBe('waiting')
 })
 
 test('where what was written was lost and is done again in another order, the record says what was done', async () => {
