@@ -10,6 +10,12 @@ import type { FunctionCall, Tried } from './contract.ts'
 
 const BUSY = 'The tenant makes as many requests beside its runs as it may.'
 
+/** Until when it is not asked, and for how long that is. */
+interface Slow {
+  readonly untilMs: number
+  readonly restMs: number
+}
+
 /**
  * What is made beside runs has no queue in Temporal, where tenants take turns: each has a share of the worker instead. Who
  * is slow loses his place after a moment, and gets none for a while; his requests have a task each.
@@ -17,8 +23,8 @@ const BUSY = 'The tenant makes as many requests beside its runs as it may.'
 export class BriefCalls {
   readonly #now: () => number
   readonly #shares: Shares
-  /** Until when, by tenant and server; the oldest first. */
-  readonly #slow = new Map<string, number>()
+  /** Servers that were slow when they were asked last, by tenant and server; the oldest first. */
+  readonly #slow = new Map<string, Slow>()
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
@@ -43,6 +49,7 @@ export class BriefCalls {
     if (giveBack === undefined) return null
     try {
       const output = await send(LIMITS.briefCalls.lastMs)
+      this.#slow.delete(server)
       return { output, took_ms: Math.round(this.#now() - began) }
     } catch (error) {
       if (isFinal(error)) throw error
@@ -54,18 +61,20 @@ export class BriefCalls {
   }
 
   #isSlow(server: string): boolean {
-    const until = this.#slow.get(server)
-    if (until === undefined) return false
-    if (until > this.#now()) return true
-    this.#slow.delete(server)
-    return false
+    return (this.#slow.get(server)?.untilMs ?? 0) > this.#now()
   }
 
+  /** A hiccup, of theirs or ours, is no reason to take them for slow for long. */
   #wasSlow(server: string): void {
+    // Others of the same moment have said so.
+    if (this.#isSlow(server)) return
+    const { slowMinMs, slowMaxMs, slowKept } = LIMITS.briefCalls
+    const before = this.#slow.get(server)
+    const restMs = before === undefined ? slowMinMs : Math.min(2 * before.restMs, slowMaxMs)
     this.#slow.delete(server)
-    this.#slow.set(server, this.#now() + LIMITS.briefCalls.slowMs)
+    this.#slow.set(server, { untilMs: this.#now() + restMs, restMs })
     const [oldest] = this.#slow.keys()
-    if (this.#slow.size > LIMITS.briefCalls.slowKept && oldest !== undefined) this.#slow.delete(oldest)
+    if (this.#slow.size > slowKept && oldest !== undefined) this.#slow.delete(oldest)
   }
 }
 

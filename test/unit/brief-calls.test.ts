@@ -6,7 +6,7 @@ import { BriefCalls } from '../../src/activities/brief-calls.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
 
-const { atOnce, slowMs } = LIMITS.briefCalls
+const { atOnce, slowMinMs, slowMaxMs } = LIMITS.briefCalls
 const A = { tenantId: 'ten_a', workspaceId: 'ws_a' } as const
 const B = { tenantId: 'ten_b', workspaceId: 'ws_b' } as const
 const to = (endpoint: string) => ({ function: 'http', arguments: { endpoint } })
@@ -38,8 +38,36 @@ test('who was slow is not asked for a while, by this tenant, at this server', as
   expect(await calls.attempt(A, to('http://a/y?z'), answered)).toBeNull()
   expect(await calls.attempt(A, to('http://a:81/y'), answered)).toEqual(DONE)
   expect(await calls.attempt(B, to('http://a/x'), answered)).toEqual(DONE)
-  now += slowMs
+  now += slowMinMs
   expect(await calls.attempt(A, to('http://a/x'), answered)).toEqual(DONE)
+})
+
+test('who is slow again and again is asked ever less often; one that is brief again is as any other', async () => {
+  let now = 0
+  const calls = new BriefCalls(() => now)
+  const asked = async (answer: () => Promise<string>) => {
+    let tries = 0
+    const counted = () => {
+      tries += 1
+      return answer()
+    }
+    // Many at once are one attempt: a moment in which all of them took long says it once.
+    await Promise.all([1, 2, 3].map(() => calls.attempt(A, to('http://a/'), counted)))
+    return tries > 0
+  }
+  const rests: number[] = []
+  for (let began = now; rests.length < 10; now += slowMinMs / 4) {
+    if (!(await asked(late))) continue
+    rests.push(now - began)
+    began = now
+  }
+  const doubled = Array.from({ length: 9 }, (_, nth) => Math.min(slowMinMs * 2 ** nth, slowMaxMs))
+  expect(rests).toEqual([0, ...doubled])
+  now += slowMaxMs
+  expect(await asked(answered)).toBe(true)
+  expect(await asked(late)).toBe(true)
+  now += slowMinMs
+  expect(await asked(answered)).toBe(true)
 })
 
 test('what is final is thrown, and its place given back; what failed on our side blames nobody', async () => {

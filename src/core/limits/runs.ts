@@ -25,8 +25,9 @@ export const RUN_LIMITS = {
     /** Of one tenant in a worker, and how long the next waits for that. */
     atOnce: 16,
     waitMs: 250,
-    /** Who was slow is not asked so for so long. */
-    slowMs: 60_000,
+    /** Who was slow is not asked so for a while: twice as long each time, up to this, until he is brief again. */
+    slowMinMs: 1_000,
+    slowMaxMs: 64_000,
     slowKept: 10_000,
     /** A run that found no place has so many calls with a task each before it asks again; twice as many the next time. */
     restMin: 4,
