@@ -13,7 +13,7 @@ import { admitTrigger } from '../resources/flows/triggers/admission.ts'
 import { register } from '../resources/flows/triggers/registration.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
-import { egressAllowed } from '../resources/services.ts'
+import { egressAllowed, egressAllowedNow } from '../resources/services.ts'
 import { changeStanding } from '../resources/suspension.ts'
 import { BriefCalls } from './brief-calls.ts'
 import { callFunction } from './call-function.ts'
@@ -64,8 +64,10 @@ export function createActivities(platform: Platform): Implementation {
   const tokens = new Tokens()
   const documents = new Documents()
   const way = async (call: Call, timeoutMs?: number): Promise<Way> => {
-    const allowed = await egressAllowed(await active(call, 'workspace_admin'))
-    return { line: new Line(platform.egress, allowed, timeoutMs), tokens, run: call.workflowId }
+    const scope = await active(call, 'workspace_admin')
+    const allowed = await egressAllowed(scope)
+    const sender = { allowed, allowedNow: () => egressAllowedNow(scope), owner: ownerOf(call) }
+    return { line: new Line(platform.egress, sender, timeoutMs), tokens, run: call.workflowId }
   }
   const http = async (call: Call, request: FunctionCall, timeoutMs?: number): Promise<Json> => {
     const work = async (lent?: Lent) => sendHttp(request.arguments, await way(call, timeoutMs), lent?.secrecy)
@@ -96,8 +98,7 @@ export function createActivities(platform: Platform): Implementation {
     callHttp: (call, request) => http(call, request),
     tryHttp: (call, request) => brief.attempt(call.ref, request, (ms) => http(call, request, ms)),
     planOpenApi: async (call, request) => {
-      const { tenantId, workspaceId } = workspaceOf(call)
-      const whose = `${tenantId}:${workspaceId}`
+      const whose = ownerOf(call)
       const read = await way(call, LIMITS.openApi.timeoutMs)
       const work = async (lent?: Lent) => {
         const { arguments: given } = request
@@ -131,6 +132,8 @@ function bounded(output: unknown): Json {
 function actorOf({ workflowId, hops }: Call, role: 'service' | 'workspace_admin'): Actor {
   return { subject: workflowId, role, ...(hops > 0 && { hops }) }
 }
+
+const ownerOf = ({ ref }: Call) => `${ref.tenantId}:${ref.workspaceId}`
 
 function workspaceOf({ ref }: Call): WorkspaceRef {
   const { tenantId, workspaceId } = ref

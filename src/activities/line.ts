@@ -1,34 +1,34 @@
 /** Knows the way out of one call: the egress guard, what the workspace may reach, and the time that is left. */
 
 import { LIMITS } from '../core/limits.ts'
-import type { Egress, Inbound, Outbound } from '../platform/egress.ts'
+import type { Egress, Inbound, Outbound, Sender } from '../platform/egress.ts'
 
 export class Line {
   readonly #egress: Egress
-  readonly #allowed: readonly string[]
+  readonly #sender: Sender
   readonly #now: () => number
   readonly #untilMs: number
   #bytesMax: number = LIMITS.httpCallBytesMax
 
   /**
-   * @param allowed `host:port` texts that the workspace may reach although they are not public
+   * @param sender the workspace, and what it may reach
    * @param timeoutMs for all requests of the call together: the activity around it must end by itself
    */
   constructor(
     egress: Egress,
-    allowed: readonly string[],
+    sender: Sender,
     timeoutMs: number = LIMITS.httpCallTimeoutMs,
     now: () => number = () => performance.now(),
   ) {
     this.#egress = egress
-    this.#allowed = allowed
+    this.#sender = sender
     this.#now = now
     this.#untilMs = now() + timeoutMs
   }
 
   /** The same line, for answers of up to so many bytes. */
   upTo(bytesMax: number): Line {
-    const line = new Line(this.#egress, this.#allowed, this.#untilMs - this.#now(), this.#now)
+    const line = new Line(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
     line.#bytesMax = bytesMax
     return line
   }
@@ -39,6 +39,6 @@ export class Line {
    */
   send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))
-    return this.#egress.send(outbound, this.#allowed, { timeoutMs, bytesMax })
+    return this.#egress.send(outbound, this.#sender, { timeoutMs, bytesMax })
   }
 }

@@ -1,11 +1,17 @@
 /** Outbound HTTP through one guard: addresses are judged after DNS, the judged address is the one connected to. */
 
 import { lookup } from 'node:dns/promises'
-import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http'
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  request as plainRequest,
+  type RequestOptions,
+} from 'node:http'
 import { request as tlsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { Connections } from './connections.ts'
 
 export interface Outbound {
   readonly method: string
@@ -26,6 +32,20 @@ export interface Bounds {
   readonly bytesMax: number
 }
 
+/** Who sends. */
+export interface Sender {
+  /** `host:port` texts that he may reach besides those of the public Internet. */
+  readonly allowed: readonly string[]
+  /** The same as it is now, where `allowed` may be out of date: asked before he is refused. */
+  readonly allowedNow?: () => Promise<readonly string[]>
+  /** Connections are kept for him, and for nobody else; where absent, each is closed after its answer. */
+  readonly owner?: string
+}
+
+/** They change nothing (RFC 9110 §9.2.1): sent again where a connection was kept that the other side had given up. */
+const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+const NOBODY: Sender = { allowed: [] }
 const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
 
 /** Loopback, private, link-local (metadata services), CGNAT, benchmarking, multicast, reserved; and their IPv6 kin. */
@@ -61,6 +81,7 @@ for (const [net, bits] of FORBIDDEN_V6) forbidden.addSubnet(net, bits, 'ipv6')
 
 export class Egress {
   readonly #allowed: ReadonlySet<string>
+  readonly #connections = new Connections()
 
   /** @param allowed `host:port` texts that are reached whatever their address */
   constructor(allowed: readonly string[]) {
@@ -69,21 +90,30 @@ export class Egress {
 
   /**
    * Sends one request. Redirects are answers, not followed.
-   * @param allowed `host:port` texts that this caller may reach besides
    * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
    */
-  async send(
-    outbound: Outbound,
-    allowed: readonly string[] = [],
-    bounds: Bounds = FLOW_BOUNDS,
-  ): Promise<Inbound> {
-    const { url } = outbound
+  async send(outbound: Outbound, sender: Sender = NOBODY, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
+    try {
+      return await this.#send(outbound, sender, bounds)
+    } catch (error) {
+      const isRefused = error instanceof Problem && error.code === 'egress_refused'
+      if (!isRefused || sender.allowedNow === undefined) throw error
+      return this.#send(outbound, { ...sender, allowed: await sender.allowedNow() }, bounds)
+    }
+  }
+
+  async #send(outbound: Outbound, { allowed, owner }: Sender, bounds: Bounds): Promise<Inbound> {
+    const { url, method } = outbound
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
     const place = placeOf(url)
     const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
     if (!trusted && isIP(host) !== 0) judge(host)
-    return exchange(outbound, bounds, trusted ? undefined : guardedLookup)
+    const guard = trusted ? undefined : guardedLookup
+    const way = { agent: false, ...(guard && { lookup: guard }) } as const
+    if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
+    const agent = this.#connections.agentOf(owner, url.protocol, guard)
+    return exchange(outbound, bounds, { ...way, agent }, way)
   }
 }
 
@@ -119,21 +149,45 @@ const guardedLookup: LookupFunction = (hostname, options, callback) => {
   )
 }
 
-function exchange(
+type Connecting = Pick<RequestOptions, 'agent' | 'lookup'>
+
+/** @param fresh how to send it once more, where the connection had been kept and led nowhere any more */
+async function exchange(
   outbound: Outbound,
   { timeoutMs, bytesMax }: Bounds,
-  guard: LookupFunction | undefined,
+  way: Connecting,
+  fresh?: Connecting,
 ): Promise<Inbound> {
-  const { url, method, headers, body } = outbound
+  const untilMs = performance.now() + timeoutMs
+  try {
+    const response = await answerTo(outbound, timeoutMs, way)
+    return await read(response, bytesMax)
+  } catch (cause) {
+    if (cause instanceof Problem) throw cause
+    const leftMs = untilMs - performance.now()
+    if (fresh === undefined || !(cause instanceof GivenUp) || leftMs <= 0) throw noAnswer(cause)
+    return exchange(outbound, { timeoutMs: leftMs, bytesMax }, fresh)
+  }
+}
+
+/** The other side had closed a connection that was kept. */
+class GivenUp extends Error {}
+
+function answerTo(
+  { url, method, headers, body }: Outbound,
+  timeoutMs: number,
+  way: Connecting,
+): Promise<IncomingMessage> {
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const fail = (cause: unknown) => reject(cause instanceof Problem ? cause : noAnswer(cause))
-    const options = { method, headers, signal, agent: false, ...(guard && { lookup: guard }) }
-    const sent = begin(() =>
-      open(url, options, (response) => void read(response, bytesMax).then(resolve, fail)),
-    )
-    sent.on('error', fail)
+    const sent = begin(() => open(url, { method, headers, ...way }, resolve))
+    // What it has of the answer by then fails, too.
+    const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
+    sent.on('close', () => clearTimeout(late))
+    sent.on('error', (cause: NodeJS.ErrnoException) => {
+      const isStale = sent.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')
+      reject(isStale ? new GivenUp(cause.message, { cause }) : cause)
+    })
     sent.end(body)
   })
 }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Gate } from '../support/gate.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import { Runs } from '../support/runs.ts'
-import { call, eventually } from '../support/tenants.ts'
+import { aRoom, call, eventually } from '../support/tenants.ts'
 
 /** A task lasts ten seconds; before that, while local calls go on, it is ended and another one begins. */
 const LONG_MS = 11_000
@@ -83,14 +83,14 @@ test('whatever ends first when a task is done again, it makes what it made befor
 }, 180_000)
 
 test('a request beside the run that hangs on our side has a task, and the run goes on', async () => {
-  const { started, room } = own
-  const runs = new Runs(room, started.running)
+  const { started } = own
+  const runs = new Runs(await aRoom(started.running), started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const name = await runs.publish(
     `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,
   )
   const id = await runs.start(name)
-  // Whom the workspace may ask is read before each request.
+  // Whom a workspace may ask is read before its first request.
   const gate = await Gate.at(own, 'tenon.services')
   try {
     await eventually(async () => (await gate.waiting()).length || undefined)

@@ -11,7 +11,7 @@ import { callHttp } from '../../src/activities/http-call.ts'
 import { Line } from '../../src/activities/line.ts'
 import { Documents } from '../../src/activities/openapi-document.ts'
 import { planOpenApi } from '../../src/activities/openapi-plan.ts'
-import { Egress, type Inbound, type Outbound } from '../../src/platform/egress.ts'
+import { Egress, type Inbound, type Outbound, type Sender } from '../../src/platform/egress.ts'
 import { documented, requested } from '../../src/workflows/openapi.ts'
 
 /** `host:port` by the host that is named. */
@@ -28,7 +28,7 @@ class OtherHosts extends Egress {
 
   override send(
     outbound: Outbound,
-    allowed?: readonly string[],
+    sender?: Sender,
     bounds?: Parameters<Egress['send']>[2],
   ): Promise<Inbound> {
     const { url } = outbound
@@ -37,7 +37,7 @@ class OtherHosts extends Egress {
     const headers = { ...outbound.headers, host: url.host }
     return super.send(
       { ...outbound, headers, url: new URL(`http://${place}${url.pathname}${url.search}`) },
-      allowed,
+      sender,
       bounds,
     )
   }
@@ -91,7 +91,7 @@ export class World implements Effects {
   }
 
   async #answer({ function: name, arguments: given }: CallRequest): Promise<unknown> {
-    const way: Way = { line: new Line(this.#egress, []), tokens: this.#tokens, run: 'run-1' }
+    const way: Way = { line: new Line(this.#egress, { allowed: [] }), tokens: this.#tokens, run: 'run-1' }
     if (name === 'http') return callHttp(given, way)
     if (name === 'event.publish') return null
     if (name !== 'openapi') throw new Error(`${name} is nothing here.`)

@@ -5,8 +5,9 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { withRawClient } from '../support/temporal.ts'
-import { aRoom, call } from '../support/tenants.ts'
+import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
 
+let room: Room
 let runs: Runs
 let quick: Outside
 let nearlySlow: Outside
@@ -14,7 +15,7 @@ let slow: Outside
 let failing: Outside
 let gone: string
 beforeEach(async () => {
-  const room = await aRoom()
+  room = await aRoom()
   runs = new Runs(room)
   const late = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await late(0)
@@ -24,11 +25,15 @@ beforeEach(async () => {
   const closing = await Outside.open()
   gone = closing.origin
   const allow = [quick, nearlySlow, slow, failing, closing].map(({ place }) => place)
-  const body = { workspace_id: room.workspaceId, egress: { allow } }
-  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+  await letOutTo(allow)
   await closing.close()
 })
 afterEach(() => Promise.all([quick, nearlySlow, slow, failing].map((each) => each.close())))
+
+async function letOutTo(allow: readonly string[]): Promise<void> {
+  const body = { workspace_id: room.workspaceId, egress: { allow } }
+  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+}
 
 /** Of what was asked, method and path. */
 const linesOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
@@ -94,4 +99,21 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect(tasks.length).toBeGreaterThan(0)
     expect(tasks.length).toBeLessThan(count / 2)
   })
+})
+
+test('where a workspace may go counts at once where more is, and within seconds where less', async () => {
+  const name = await runs.publish(asking('a', quick.origin))
+  const outcome = async () => {
+    const { status, error } = await runs.ended(await runs.start(name))
+    return error === null ? status : error.detail.split(':')[0]
+  }
+  await letOutTo([])
+  await eventually(async () => ((await outcome()) === 'egress_refused' ? true : undefined))
+  await letOutTo([quick.place])
+  expect(await outcome()).toBe('completed')
+  await letOutTo([])
+  await eventually(
+    async () => ((await outcome()) === 'egress_refused' ? true : undefined),
+    LIMITS.memoMs + 2_000,
+  )
 })

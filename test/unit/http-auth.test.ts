@@ -37,7 +37,7 @@ let nowMs = 0
 let tokens = new Tokens(() => nowMs)
 
 const way = (run = 'run-1') => ({
-  line: new Line(new Egress([]), [outside.place, elsewhere.place]),
+  line: new Line(new Egress([]), { allowed: [outside.place, elsewhere.place] }),
   tokens,
   run,
 })
@@ -275,7 +275,7 @@ describe('oidc', () => {
 
 test('all requests of one call have its time together', async () => {
   let time = 0
-  const line = new Line(new Egress([outside.place]), [], 30_000, () => time)
+  const line = new Line(new Egress([outside.place]), { allowed: [] }, 30_000, () => time)
   const hang = { method: 'GET', url: new URL(`${outside.origin}/hang`), headers: {} }
   await line.send({ ...hang, url: new URL(`${outside.origin}/echo`) })
   time = 29_900

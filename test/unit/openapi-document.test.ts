@@ -35,7 +35,11 @@ describe('documents', () => {
     authentication?: unknown,
   ) => {
     text = source
-    const way = { line: new Line(new Egress([]), [outside.place]), tokens: new Tokens(), run: 'r' }
+    const way = {
+      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      tokens: new Tokens(),
+      run: 'r',
+    }
     return documents.at({ endpoint: `${outside.origin}${path}`, authentication }, workspace, way)
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'

@@ -145,7 +145,11 @@ describe('in a request', () => {
   const key = 'a "b" & c=d\n/é'
 
   async function sent(call: { [name: string]: Json }) {
-    const way = { line: new Line(new Egress([]), [outside.place]), tokens: new Tokens(), run: 'run-1' }
+    const way = {
+      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      tokens: new Tokens(),
+      run: 'run-1',
+    }
     await sendHttp({ method: 'POST', ...call }, way, secrecyOf({ key, base: `${outside.origin}/echo/based` }))
     return outside.asked.at(-1)
   }

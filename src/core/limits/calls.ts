@@ -4,6 +4,8 @@ export const CALL_LIMITS = {
   httpCallTimeoutMs: 30_000,
   /** In base64 it is as much as a step may give. */
   httpCallBytesMax: 3_145_728,
+  /** Shorter than servers keep them; for how many of the workspaces that asked last. */
+  keptConnections: { idleMs: 4_000, perServer: 16, ownersMax: 1_000 },
   /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
   tokenAnswerBytesMax: 65_536,
   tokenLeewayMs: 10_000,

@@ -114,7 +114,7 @@ export class RemoteKeys {
 
   async #json(url: URL): Promise<unknown> {
     const outbound = { method: 'GET', url, headers: { accept: 'application/json' } }
-    const { status, body } = await this.#parts.egress.send(outbound, this.#places, BOUNDS)
+    const { status, body } = await this.#parts.egress.send(outbound, { allowed: this.#places }, BOUNDS)
     if (status !== 200) throw new TypeError(`${url.pathname} answered ${status}`)
     return JSON.parse(body.toString())
   }
