@@ -6,7 +6,8 @@ import type { HandActivities } from './hand-workflows.ts'
 
 const [address = '', taskQueue = ''] = process.argv.slice(2)
 Runtime.install({ logger: new DefaultLogger('ERROR') })
-const connection = await NativeConnection.connect({ address })
+// As our own worker has it: it helps every worker as much.
+const connection = await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
 const activities: HandActivities = { get: async (url) => (await fetch(url)).json() }
 const workflowsPath = fileURLToPath(new URL('hand-workflows.ts', import.meta.url))
 const worker = await Worker.create({ connection, taskQueue, workflowsPath, activities })

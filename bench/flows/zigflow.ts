@@ -52,8 +52,7 @@ export async function zigflow(address: string, url: string): Promise<Zigflow | u
 function source(url: string): string {
   const get = (name: string) => `  - ${name}: { call: http, with: { method: get, endpoint: '${url}' } }`
   return [
-    // Its versions before 0.10 name queue and type as the specification names flows.
-    `document: { dsl: 1.0.0, namespace: ${QUEUE}, name: ${TYPE}, taskQueue: ${QUEUE}, workflowType: ${TYPE}, version: 0.0.1 }`,
+    `document: { dsl: 1.0.0, taskQueue: ${QUEUE}, workflowType: ${TYPE}, version: 0.0.1, title: Calls }`,
     'do:',
     ...['one', 'two', 'three'].map(get),
     '',

@@ -26,7 +26,11 @@ async function main(): Promise<void> {
     logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)),
   })
   const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
-  const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS })
+  const connection = await NativeConnection.connect({
+    address: config.TEMPORAL_ADDRESS,
+    // What it carries is compressed and encrypted by then (platform/payloads/codec.ts): nothing would become smaller.
+    grpcCompression: { codec: 'none' },
+  })
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
