@@ -2,6 +2,7 @@
 
 import type { InjectedSinks } from '@temporalio/worker'
 import { randomIds, uuidOf } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf } from '../core/tenant.ts'
 import type { RunUpdate } from '../core/work.ts'
@@ -12,25 +13,56 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import type { Records } from './contract.ts'
 
+const { holdMs, patienceMs } = LIMITS.records
+
 /**
- * The worker answers Temporal when this has ended, and not before: a task whose record could not be written is not done, runs
- * out, and is done again by whoever is there. So it is tried for as long as it may yet succeed.
+ * The worker answers Temporal when this has ended, and not before: a task whose record cannot be written since a server is
+ * away is not done, runs out, and is done again by whoever is there. Whatever else is wrong holds up no place of
+ * the worker, which others wait for: it is tried again beside it.
  */
 export function recording(access: Access, log: Log): InjectedSinks<Records> {
+  const late = new Late(log)
   return {
     records: {
       write: {
         fn: async ({ workflowId }, update) => {
           try {
             const scope = scopeOf(access, workflowId, update)
-            await insist(Number.POSITIVE_INFINITY, () => recordRun(scope, update), mayYetSucceed)
+            const write = () => recordRun(scope, update)
+            await insist(holdMs, write).catch((error: unknown) => {
+              if (!mayYetSucceed(error)) throw error
+              late.add(workflowId, write)
+            })
           } catch (error) {
-            log.error({ err: error, workflow: workflowId }, 'the record of a run cannot be written')
+            lost(log, workflowId, error)
           }
         },
       },
     },
   }
+}
+
+/** Records that are written when they can be, for as long as the process lives; one of each run. */
+class Late {
+  readonly #log: Log
+  readonly #runs = new Set<string>()
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  add(workflowId: string, write: () => Promise<void>): void {
+    // A task that is done again says the same.
+    if (this.#runs.has(workflowId)) return
+    this.#runs.add(workflowId)
+    void insist(patienceMs, write, mayYetSucceed)
+      .catch((error: unknown) => lost(this.#log, workflowId, error))
+      .finally(() => this.#runs.delete(workflowId))
+  }
+}
+
+function lost(log: Log, workflow: string, error: unknown): void {
+  log.error({ err: error, workflow }, 'the record of a run cannot be written')
 }
 
 /** @throws Problem `forbidden` where a run speaks of another one than itself */

@@ -33,6 +33,8 @@ export const RUN_LIMITS = {
     restMin: 4,
     restMax: 256,
   },
+  /** How long a task waits for the end of a record, longer than Temporal waits for the task; and how long that is tried in all. */
+  records: { holdMs: 15_000, patienceMs: 600_000 },
   /** Of a worker: more than wait for servers elsewhere, so that they hold up no record. */
   localCallSlots: 250,
   /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
