@@ -150,9 +150,8 @@ export interface RegistrationInput {
 }
 
 /**
- * Which commands a run gives for what it does, besides its definition: a worker replays an older run as it was. Since 2,
- * writes to its record that wait for another are one; since 3, answers of local activities come one after the other; since 4,
- * the end of its record is no command.
+ * Which commands a run gives, besides its definition: a worker replays an older run as it was. Since 2, writes to its record that
+ * wait for another are one; since 3, answers of local activities come one by one; since 4, the end of its record is no command.
  */
 export const RUN_PROTOCOL = 4
 
