@@ -38,6 +38,7 @@ test('the doors alone ask for scopes', async () => {
     'activities/hearing.ts',
     'activities/index.ts',
     'activities/mender.ts',
+    'activities/recording.ts',
     'api/door.ts',
     'api/webhooks.ts',
     'mcp/hosted.ts',
