@@ -88,16 +88,15 @@ async function readServices(scope: AdminScope, workspaceId: string): Promise<Ser
 /** The addresses that a workspace's flows may reach besides the public ones, as of a few seconds ago. The scope is an admin's. */
 export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
   return scope.memo('egress', async () => {
-    const row = await scope.row<{ allow: string[] }>(sql`select egress_allow as allow from services`)
-    const value = row?.allow ?? []
+    const value = await egressAllowedNow(scope)
     return { value, bytes: value.join().length }
   })
 }
 
 /** The same as of now. */
-export function egressAllowedNow(scope: WorkspaceScope): Promise<readonly string[]> {
-  scope.forget('egress')
-  return egressAllowed(scope)
+export async function egressAllowedNow(scope: WorkspaceScope): Promise<readonly string[]> {
+  const row = await scope.row<{ allow: string[] }>(sql`select egress_allow as allow from services`)
+  return row?.allow ?? []
 }
 
 /** Whether the workspace has switched it on. The scope is an admin's. */
