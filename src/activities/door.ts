@@ -6,7 +6,7 @@ import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temp
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
-import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
+import { REF_HEADER, refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import { type Begun, type Held, HOPS_HEADER } from '../core/work.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
@@ -19,6 +19,13 @@ export interface Call {
   readonly ids: IdSource
   /** How many runs began one by the event of another before this is done; 0 for none. */
   readonly hops: number
+}
+
+/** @throws Problem `forbidden` where the work is that of a tenant */
+export function workspaceOf({ ref }: Pick<Call, 'ref'>): WorkspaceRef {
+  const { tenantId, workspaceId } = ref
+  if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
+  return { tenantId, workspaceId }
 }
 
 /** Puts the {@link Call} before the activity's own arguments, and turns Problems into failures. */

@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
+import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
@@ -18,7 +18,7 @@ import { changeStanding } from '../resources/suspension.ts'
 import { BriefCalls } from './brief-calls.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities, FunctionCall } from './contract.ts'
-import type { Call } from './door.ts'
+import { type Call, workspaceOf } from './door.ts'
 import { beating } from './heartbeat.ts'
 import type { Way } from './http-auth.ts'
 import { Tokens } from './http-auth-tokens.ts'
@@ -133,10 +133,7 @@ function actorOf({ workflowId, hops }: Call, role: 'service' | 'workspace_admin'
   return { subject: workflowId, role, ...(hops > 0 && { hops }) }
 }
 
-const ownerOf = ({ ref }: Call) => `${ref.tenantId}:${ref.workspaceId}`
-
-function workspaceOf({ ref }: Call): WorkspaceRef {
-  const { tenantId, workspaceId } = ref
-  if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
-  return { tenantId, workspaceId }
+function ownerOf(call: Call): string {
+  const { tenantId, workspaceId } = workspaceOf(call)
+  return `${tenantId}:${workspaceId}`
 }

@@ -12,6 +12,7 @@ import type { Log } from '../platform/log.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import type { Records } from './contract.ts'
+import { workspaceOf } from './door.ts'
 
 const { holdMs, patienceMs } = LIMITS.records
 
@@ -69,11 +70,10 @@ function lost(log: Log, workflow: string, error: unknown): void {
 function scopeOf(access: Access, workflowId: string, { execution_id }: RunUpdate): WorkspaceScope {
   const ref = refOf(workflowId)
   const isItself = workflowId.endsWith(`:${uuidOf(execution_id)}`)
-  if (ref === undefined || ref.workspaceId === '-' || !isItself)
+  if (ref === undefined || !isItself)
     throw new Problem('forbidden', { detail: 'The record is not that of the run that its id names.' })
-  const { tenantId, workspaceId } = ref
   const actor = { subject: workflowId, role: 'workspace_admin' } as const
-  return access.continueWorkspace({ tenantId, workspaceId }, actor, randomIds)
+  return access.continueWorkspace(workspaceOf({ ref }), actor, randomIds)
 }
 
 const mayYetSucceed = (error: unknown) => !(error instanceof Problem && error.isFinal)
