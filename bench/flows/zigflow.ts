@@ -27,13 +27,10 @@ export async function zigflow(address: string, url: string): Promise<Zigflow | u
   const dir = await mkdtemp(join(tmpdir(), 'tenon-zigflow-'))
   const file = join(dir, 'calls.yaml')
   await writeFile(file, source(url))
-  const worker = spawn(
-    program,
-    ['run', '-f', file, '-H', address, '--disable-telemetry', '-l', 'warn', ...LOOPBACK],
-    {
-      stdio: ['ignore', 'ignore', 'inherit'],
-    },
-  )
+  const settings = ['--disable-telemetry', '-l', 'warn', ...LOOPBACK]
+  const worker = spawn(program, ['run', '-f', file, '-H', address, ...settings], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const connection = await Connection.connect({ address })
   const client = new Client({ connection })
   const stop = async () => {
