@@ -3,6 +3,7 @@
 import type { RunInfo } from './descriptors.ts'
 import { FlowError } from './errors.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
+import { type Whereabouts, whereabouts } from './machine/course.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
 import type { Patch } from './machine/patch.ts'
@@ -11,6 +12,7 @@ import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
 
+export type { Whereabouts } from './machine/course.ts'
 export type { Snapshot } from './machine/snapshot.ts'
 export type { RunResult } from './machine/state.ts'
 
@@ -24,7 +26,8 @@ export interface CallRequest extends Omit<Extract<Effect, { readonly do: 'call' 
 
 /** The whole world of a flow. A FlowError that is thrown here faults the flow; all else passes through. */
 export interface Effects {
-  call(request: CallRequest): Promise<Json>
+  /** @param where answers where the run stands as it asks, unless it waits for something else besides */
+  call(request: CallRequest, where: () => Whereabouts | undefined): Promise<Json>
   /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
   sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
   /** Waits for what the outside tells the run (`events`, `approval`), for ever, or answers it (`workflow`). */
@@ -212,7 +215,7 @@ export class Drive {
   #begin(id: number, effect: Effect, step: StepRef): void {
     const work = async (): Promise<void> => {
       try {
-        const output = await this.#do(effect, step)
+        const output = await this.#do(id, effect, step)
         this.#tell({ id, output })
       } catch (error) {
         if (error instanceof FlowError) this.#tell({ id, error })
@@ -227,11 +230,12 @@ export class Drive {
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 
-  async #do(effect: Effect, step: StepRef): Promise<Json> {
+  async #do(id: number, effect: Effect, step: StepRef): Promise<Json> {
     if (effect.do === 'call') {
       const { function: name, arguments: given, local, beside } = effect
       const how = { ...(local !== undefined && { local }), ...(beside && { beside }) }
-      return this.#effects.call({ function: name, arguments: given, step, ...how })
+      const where = () => whereabouts(this.#machine.state, id)
+      return this.#effects.call({ function: name, arguments: given, step, ...how }, where)
     }
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())

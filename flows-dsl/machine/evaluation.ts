@@ -10,6 +10,7 @@ import { schemaErrors } from '../schema/validate.ts'
 import { fill } from '../template.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
+import type { Surroundings } from './surroundings.ts'
 
 const ERRORS_SAID_MAX = 5
 /** A second of evaluation in a turn, at most. */
@@ -19,14 +20,17 @@ export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
   readonly #nowMs: () => number
-  readonly #budget: Budget = newBudget()
+  readonly #stepsMax: number
+  readonly #budget: Budget
   #spent = 0
   /** How often this turn the steps were filled up again. */
   #shares = 0
 
-  constructor(ir: FlowIR, state: RunState, frames: Frames, nowMs: () => number) {
+  constructor(ir: FlowIR, state: RunState, frames: Frames, surroundings: Surroundings) {
     this.#frames = frames
-    this.#nowMs = nowMs
+    this.#nowMs = () => surroundings.nowMs()
+    this.#stepsMax = surroundings.evaluationSteps ?? STEPS_MAX
+    this.#budget = { ...newBudget(), steps: this.#stepsMax }
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
@@ -42,7 +46,7 @@ export class Evaluation {
 
   /** Sees to it that one of many who hear the same does not use up what the others need, as far as that goes. */
   share(): void {
-    if (this.#budget.steps > STEPS_MAX / 2 || this.#shares >= SHARES_MAX) return
+    if (this.#budget.steps > this.#stepsMax / 2 || this.#shares >= SHARES_MAX) return
     this.#shares += 1
     this.#fill()
   }
@@ -52,13 +56,13 @@ export class Evaluation {
   }
 
   #fill(): void {
-    this.#spent += STEPS_MAX - this.#budget.steps
-    this.#budget.steps = STEPS_MAX
+    this.#spent += this.#stepsMax - this.#budget.steps
+    this.#budget.steps = this.#stepsMax
   }
 
   /** Steps of evaluation in all turns. */
   get spent(): number {
-    return this.#spent + STEPS_MAX - this.#budget.steps
+    return this.#spent + this.#stepsMax - this.#budget.steps
   }
 
   /** What the flow's own filters see. */

@@ -21,4 +21,6 @@ export interface Surroundings {
   /** From 0 to below 1. */
   random(): number
   record(event: StepEvent): void
+  /** What expressions may cost until something happens again; as much as a run's where it is not said. */
+  readonly evaluationSteps?: number
 }

@@ -15,6 +15,7 @@ import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { egressAllowed, egressAllowedNow } from '../resources/services.ts'
 import { changeStanding } from '../resources/suspension.ts'
+import { goingAhead } from './ahead.ts'
 import { BriefCalls } from './brief-calls.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities, FunctionCall } from './contract.ts'
@@ -96,7 +97,8 @@ export function createActivities(platform: Platform): Implementation {
     admitTrigger: async (call, input) => admitTrigger(await active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => register(record(call), input),
     callHttp: (call, request) => http(call, request),
-    tryHttp: (call, request) => brief.attempt(call.ref, request, (ms) => http(call, request, ms)),
+    tryHttp: (call, first) =>
+      goingAhead(first, (request) => brief.attempt(call.ref, request, (ms) => http(call, request, ms))),
     planOpenApi: async (call, request) => {
       const whose = ownerOf(call)
       const read = await way(call, LIMITS.openApi.timeoutMs)

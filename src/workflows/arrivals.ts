@@ -1,6 +1,7 @@
 /** Lets answers of local activities come one after the other: in a replay, several come at once that came one by one. */
 
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
+import type { Tried } from '../activities/contract.ts'
 import type { FlowRunInput } from '../core/work.ts'
 
 /** Longer than the chain of promises from an answer to all that the run does because of it. */
@@ -35,21 +36,26 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
 /** @returns gives what a promise gives, once all is done that what came before it has brought about */
 function oneByOne(): <T>(work: Promise<T>) => Promise<T> {
   let last: Promise<void> = Promise.resolve()
-  const turn = () => {
+  const turn = (answers: number) => {
     const mine = last
-    last = mine.then(settled)
+    last = mine.then(() => settled(answers))
     return mine
   }
   return (work) =>
     work.then(
-      (answer) => turn().then(() => answer),
+      (answer) => turn(1 + foreseenIn(answer)).then(() => answer),
       (error) =>
-        turn().then(() => {
+        turn(1).then(() => {
           throw error
         }),
     )
 }
 
-async function settled(): Promise<void> {
-  for (let n = 0; n < TURNS; n++) await Promise.resolve()
+async function settled(answers: number): Promise<void> {
+  for (let n = 0; n < answers * TURNS; n++) await Promise.resolve()
+}
+
+/** Answers that came with this one, each of which the run goes through as if it had come by itself. */
+function foreseenIn(answer: unknown): number {
+  return (answer as Partial<Tried> | null | undefined)?.ahead?.length ?? 0
 }

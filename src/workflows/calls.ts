@@ -9,10 +9,11 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
-import type { CallRequest } from '../../flows-dsl/run.ts'
-import type { Activities, CallFailure, FunctionCall, Tried } from '../activities/contract.ts'
+import type { CallRequest, Whereabouts } from '../../flows-dsl/run.ts'
+import type { Activities, CallFailure, FunctionCall, Tried, Where } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
+import type { Ahead } from './ahead.ts'
 import { causeOf } from './failures.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
@@ -31,9 +32,10 @@ const RETRY = {
   maximumAttempts: 8,
 } as const
 
-/** A call, and the names of the secrets that its run may use. */
+/** A call, the names of the secrets that its run may use, and where that stands. */
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
+  readonly where?: Where
 }
 
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
@@ -51,6 +53,13 @@ export async function callOf({ local: _, ...request }: Call, hold: Hold): Promis
   return call({ ...request, function: 'http', arguments: requested(planned, request.arguments) }, hold)
 }
 
+/** What keeps account of the calls that are made beside a run. */
+interface Beside {
+  readonly hold: Hold
+  readonly moments: Moments
+  readonly ahead: Ahead
+}
+
 /**
  * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
  * worker is lost, so that it takes the ids of the first time.
@@ -58,19 +67,13 @@ export async function callOf({ local: _, ...request }: Call, hold: Hold): Promis
  */
 export async function localCall(
   request: Call,
-  hold: Hold,
-  moments: Moments,
+  books: Beside,
+  where: () => Whereabouts | undefined,
 ): Promise<{ readonly output: Json } | undefined> {
+  const { hold, moments } = books
   const ended = moments.beside()
   try {
-    if (request.local === 'brief') {
-      // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
-      const begun = moments.begun(request)
-      if (!moments.mayBeBrief()) return undefined
-      const tried = (await call(request, hold, begun)) as Tried | null
-      moments.wasBrief(tried?.took_ms)
-      return tried ?? undefined
-    }
+    if (request.local === 'brief') return await briefCall(request, books, where)
     // The next after many is a task of its own.
     const local = !moments.areMany
     const answer = call({ ...request, local }, hold, moments.begun(request))
@@ -81,13 +84,38 @@ export async function localCall(
   }
 }
 
+/** A request that may have been made already, with the one before it. */
+async function briefCall(
+  request: Call,
+  { hold, moments, ahead }: Beside,
+  where: () => Whereabouts | undefined,
+): Promise<Tried | undefined> {
+  // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
+  const begun = moments.begun(request)
+  const foreseen = ahead.take(request)
+  if (foreseen === undefined && !moments.mayBeBrief()) return undefined
+  const tried = foreseen ?? (await asked())
+  moments.wasBrief(tried?.took_ms)
+  if (tried && 'failure' in tried) throw errorOf(tried.failure, request.step.pointer)
+  return tried
+
+  async function asked(): Promise<Tried | undefined> {
+    const stands = ahead.where(request, where)
+    const answer = await call({ ...request, ...(stands && { where: stands }) }, hold, begun)
+    if (answer === null) return undefined
+    ahead.keep(request, answer as Tried)
+    return answer as Tried
+  }
+}
+
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
 export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Json> {
-  const { function: name, arguments: given, secrets, step } = request
+  const { function: name, arguments: given, secrets, where, step } = request
   const asked: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
+    ...(where && { where }),
     ...(begun && { begun }),
   }
   let sent = asked
@@ -171,9 +199,9 @@ function fault(error: unknown, instance: string): unknown {
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
   if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
-  return new FlowError(
-    { type: failure.type, status: failure.status, title: failure.title },
-    failure.detail,
-    instance,
-  )
+  return errorOf(failure, instance)
+}
+
+function errorOf({ type, status, title, detail }: CallFailure, instance: string): FlowError {
+  return new FlowError({ type, status, title }, detail, instance)
 }

@@ -13,10 +13,11 @@ import type { Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/work.ts'
+import type { Ahead } from './ahead.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import type { Details } from './details.ts'
 import type { Hold } from './hold.ts'
-import { type Moments, nowMs } from './moments.ts'
+import type { Moments } from './moments.ts'
 import type { Recorder } from './recorder.ts'
 import type { Reuse } from './reuse.ts'
 import { runSubflow } from './subflow.ts'
@@ -25,6 +26,7 @@ import { sizeOf, UnderWay } from './under-way.ts'
 /** What keeps account of a run, beside its interpreter. */
 interface Books {
   readonly moments: Moments
+  readonly ahead: Ahead
   readonly recorder: Recorder
   readonly hold: Hold
   readonly reuse: Reuse
@@ -32,9 +34,9 @@ interface Books {
 }
 
 export function effects(input: FlowRunInput, books: Books): Effects {
-  const { recorder, hold, reuse } = books
+  const { recorder, hold, reuse, ahead } = books
   return {
-    nowMs,
+    nowMs: () => ahead.nowMs(),
     record: (event) => {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
@@ -67,10 +69,12 @@ function resting({ recorder, moments }: Books): NonNullable<Effects['rests']> {
   }
 }
 
-function sleeping({ recorder, hold, reuse, moments, details }: Books): Effects['sleep'] {
+function sleeping(books: Books): Effects['sleep'] {
+  const { recorder, hold, reuse, moments, ahead, details } = books
   return async (durationMs, step, { limits } = { limits: false }) => {
     if (!limits && reuse.hasSlept(step)) return
-    if (hold.isOn) await stillness(hold, recorder)
+    if (!limits) ahead.drop()
+    if (hold.isOn) await stillness(books)
     refuseEndless(step)
     const { summary } = step
     if (!limits) recorder.waits(step)
@@ -89,12 +93,13 @@ function sleeping({ recorder, hold, reuse, moments, details }: Books): Effects['
   }
 }
 
-function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Books): Effects['call'] {
+function calling(input: FlowRunInput, books: Books): Effects['call'] {
+  const { recorder, hold, reuse, moments, ahead, details } = books
   const underWay = new UnderWay()
-  return async (request) => {
+  return async (request, where) => {
     const before = reuse.take(request.step)
     if (before !== undefined) return before
-    if (hold.isOn) await stillness(hold, recorder)
+    if (hold.isOn) await stillness(books)
     refuseEndless(request.step)
     const giveBack = underWay.take(sizeOf(request.arguments))
     if (giveBack === undefined)
@@ -102,7 +107,8 @@ function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details 
     const left = details.at(request.step)
     try {
       const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-      const beside = asked.local && (await localCall(asked, hold, moments))
+      if (asked.local !== 'brief') ahead.drop()
+      const beside = asked.local && (await localCall(asked, books, where))
       if (beside) return beside.output
       const shown = isSlow(asked) ? recorder.flush('running') : undefined
       const answer = callOf(asked, hold)
@@ -114,16 +120,18 @@ function calling(input: FlowRunInput, { recorder, hold, reuse, moments, details 
       left()
       giveBack()
       reuse.answered()
-      if (hold.isPaused) await stillness(hold, recorder)
+      if (hold.isPaused) await stillness(books)
     }
   }
 }
 
-function waiting(input: FlowRunInput, { recorder, hold, reuse, moments, details }: Books): Effects['wait'] {
+function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
+  const { recorder, hold, reuse, moments, ahead, details } = books
   return async (what, asked, step) => {
     const before = reuse.take(step)
     if (before !== undefined) return before
-    if (hold.isOn) await stillness(hold, recorder)
+    ahead.drop()
+    if (hold.isOn) await stillness(books)
     recorder.waits(step)
     const left = details.at(step)
     await recorder.flush('waiting')
@@ -150,7 +158,8 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
-async function stillness(hold: Hold, recorder: Recorder): Promise<void> {
+async function stillness({ hold, recorder, ahead }: Books): Promise<void> {
+  ahead.drop()
   if (hold.isPaused) await recorder.flush()
   await hold.lifted()
 }

@@ -7,6 +7,7 @@ import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive } from '../../flows-dsl/run.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/work.ts'
+import { Ahead } from './ahead.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
 import { effects } from './effects.ts'
@@ -39,8 +40,9 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ...(secrets !== undefined && { secrets }),
     }
     const moments = new Moments()
-    const world = effects(input, { recorder, hold, reuse, moments, details })
     const ir = input.ir as FlowIR
+    const ahead = new Ahead(ir)
+    const world = effects(input, { recorder, hold, reuse, moments, ahead, details })
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
       : Drive.of(ir, input.input, world, info)

@@ -13,22 +13,31 @@ let quick: Outside
 let nearlySlow: Outside
 let slow: Outside
 let failing: Outside
+let paged: Outside
 let gone: string
+/** What a page takes. */
+const PAGE_MS = 10
 beforeEach(async () => {
   room = await aRoom()
   runs = new Runs(room)
   const late = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await late(0)
   nearlySlow = await late(LIMITS.briefCalls.lastMs / 2)
+  paged = await Outside.open({
+    '/': ({ url }, { origin }) => ({
+      json: { next: `${origin}/p${Number(url.slice(2)) + 1}` },
+      lateMs: PAGE_MS,
+    }),
+  })
   slow = await late(2 * LIMITS.briefCalls.lastMs)
   failing = await Outside.open({ '/': () => ({ status: 503 }) })
   const closing = await Outside.open()
   gone = closing.origin
-  const allow = [quick, nearlySlow, slow, failing, closing].map(({ place }) => place)
+  const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ place }) => place)
   await letOutTo(allow)
   await closing.close()
 })
-afterEach(() => Promise.all([quick, nearlySlow, slow, failing].map((each) => each.close())))
+afterEach(() => Promise.all([quick, nearlySlow, slow, failing, paged].map((each) => each.close())))
 
 async function letOutTo(allow: readonly string[]): Promise<void> {
   const body = { workspace_id: room.workspaceId, egress: { allow } }
@@ -48,7 +57,12 @@ async function ran(tasks: string) {
     client.workflow.getHandle(run.workflow_id).fetchHistory(),
   )
   const tasked = (events ?? []).filter(({ activityTaskScheduledEventAttributes: is }) => is)
-  return { run, tasks: tasked.map(({ activityTaskScheduledEventAttributes: is }) => is?.activityType?.name) }
+  const markers = (events ?? []).filter(({ markerRecordedEventAttributes: is }) => is).length
+  return {
+    run,
+    markers,
+    tasks: tasked.map(({ activityTaskScheduledEventAttributes: is }) => is?.activityType?.name),
+  }
 }
 
 // A machine that stands still for a moment makes a slow server of a quick one; another try has servers of its own.
@@ -61,6 +75,22 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect([run.status, tasks]).toEqual(['completed', []])
     expect(linesOf(quick)).toEqual(['GET /a', 'HEAD /b', 'GET /c'])
     expect(run.steps.map(({ status }: { status: string }) => status)).toEqual(Array(3).fill('completed'))
+  })
+
+  test('those that follow from answers are made with the first one, and each has its own time', async () => {
+    const { origin } = paged
+    const next = '${ .next }'
+    const loop = `  - all:\n      for: { each: n, in: '\${ [range(5)] }' }\n      do: [ { page: { call: http, with: { method: get, endpoint: '${next}' } } } ]\n`
+    const { run, tasks, markers } = await ran(asking('p1', origin) + loop)
+    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { next: `${origin}/p7` }, [], 1])
+    expect(linesOf(paged)).toEqual([1, 2, 3, 4, 5, 6].map((page) => `GET /p${page}`))
+    const pages = run.steps.filter(({ kind }: { kind: string }) => kind === 'call')
+    const spans = pages.map(({ started_at, ended_at }: { started_at: string; ended_at: string }) => [
+      Date.parse(started_at),
+      Date.parse(ended_at),
+    ])
+    expect(spans.flat()).toEqual(spans.flat().toSorted((a: number, b: number) => a - b))
+    for (const [from, to] of spans) expect(to - from).toBeGreaterThanOrEqual(PAGE_MS - 2)
   })
 
   test('one that changes something has a task, and so has one whose author wants it', async () => {
@@ -82,6 +112,15 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     const { run, tasks } = await ran(asking('a', origin))
     expect(run).toMatchObject({ status: 'faulted', error: { status: 503, instance: '/do/0/a' } })
     expect([linesOf(failing), tasks]).toEqual([['GET /a'], []])
+  })
+
+  test('nor is one that came with the answer before it', async () => {
+    const failed = asking('b', failing.origin).trim().slice(2)
+    const { run, tasks, markers } = await ran(
+      `${asking('a', quick.origin)}  - risk: { try: [ { ${failed} } ], catch: { as: e, do: [ { tell: { set: { status: '\${ $e.status }' } } } ] } }\n`,
+    )
+    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { status: 503 }, [], 1])
+    expect(linesOf(failing)).toEqual(['GET /b'])
   })
 
   test('where nobody answers, a task tries it as often as ever', async () => {

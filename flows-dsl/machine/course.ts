@@ -1,0 +1,91 @@
+/**
+ * Knows what a run asks next, as far as that follows from the answer to one call: the machine itself, going on from a copy of the
+ * run's state. Nothing that it does is of consequence for the run.
+ */
+
+import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import type { StepRef } from '../tasks/task.ts'
+import { Machine } from './machine.ts'
+import { pack, type Snapshot, unpack } from './snapshot.ts'
+import type { Effect, RunState } from './state.ts'
+import type { Command } from './surroundings.ts'
+
+/** Where a run stands that waits for one call, and for nothing else. */
+export interface Whereabouts {
+  /** The id of its effect. */
+  readonly call: number
+  readonly snapshot: Snapshot
+}
+
+/** What finding out may cost. */
+export interface Means {
+  /** Of expressions, after each answer. */
+  readonly evaluationSteps: number
+  /** Of tasks, in all: how often one begins, ends or is left out. */
+  readonly events: number
+}
+
+/** @returns undefined where the run waits for something else, too: which comes first is not known */
+export function whereabouts(state: RunState, call: number): Whereabouts | undefined {
+  const others = Object.values(state.frames).filter(
+    (frame) => frame.is === 'effect' && frame.id !== call && !isLimit(frame.effect),
+  )
+  return others.length === 0 ? { call, snapshot: pack(state) } : undefined
+}
+
+export class Course {
+  readonly #machine: Machine
+  readonly #evaluationSteps: number
+  #call: number
+
+  constructor(ir: FlowIR, { call, snapshot }: Whereabouts, { evaluationSteps, events }: Means) {
+    this.#call = call
+    this.#evaluationSteps = evaluationSteps
+    let left = events
+    this.#machine = new Machine(ir, unpack(snapshot), {
+      nowMs: Date.now,
+      random: Math.random,
+      record: () => {
+        left -= 1
+        if (left < 0) throw new Error('The course of the run is too long.')
+      },
+      evaluationSteps,
+    })
+  }
+
+  /**
+   * @param output of the call that is waited for
+   * @returns what is asked then, if that is one call that may be made beside the run for a moment, and nothing else
+   * @throws Error where it takes more than there are means
+   */
+  next(output: Json): Asked | undefined {
+    const before = this.#machine.spent
+    const begun = this.#machine.happened({ id: this.#call, output }).filter(isOfTheFlow)
+    const [asked] = begun
+    if (asked === undefined || begun.length > 1) return undefined
+    const { begin, step, id } = asked
+    if (begin.do !== 'call' || begin.local !== 'brief') return undefined
+    // What costs too much has faulted here; in the run it goes on.
+    if (this.#machine.spent - before > this.#evaluationSteps) return undefined
+    this.#call = id
+    return { step, function: begin.function, arguments: begin.arguments }
+  }
+}
+
+/** A call, and the step that makes it. */
+export interface Asked {
+  readonly step: StepRef
+  readonly function: string
+  readonly arguments: JsonObject
+}
+
+type Begin = Extract<Command, { readonly begin: Effect }>
+
+function isOfTheFlow(command: Command): command is Begin {
+  return 'begin' in command && !isLimit(command.begin)
+}
+
+/** A timer that ends other work: it does nothing by itself. */
+function isLimit(effect: Effect): boolean {
+  return effect.do === 'sleep' && effect.limits
+}
