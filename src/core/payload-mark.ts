@@ -4,7 +4,7 @@
 export const MARK = 'tenon'
 
 /**
- * `open`: words for operators that no data is in; they stay as they are. `failure` and `detail`: of a failure, which is
- * sent in any case, if need be without them.
+ * `open`: words for operators that no data is in; they stay as they are. `inside`: given to an activity beside the run, and so
+ * never sent; neither. `failure` and `detail`: of a failure, which is sent in any case, if need be without them.
  */
-export type Mark = 'open' | 'failure' | 'detail'
+export type Mark = 'open' | 'inside' | 'failure' | 'detail'

@@ -77,7 +77,7 @@ export class TenantCodec implements PayloadCodec {
 
   async #encodeMarked(payload: Payload, about: About): Promise<Payload> {
     const mark = textOf(payload, MARK) as Mark | undefined
-    if (mark === 'open' || isEncoded(payload)) return payload
+    if (mark === 'open' || mark === 'inside' || isEncoded(payload)) return payload
     if (mark === undefined) return this.#encodeOne(payload, about)
     // Who throws here while a failure is told ends the worker.
     return this.#encodeOne(payload, about).catch(() => withheld(mark))
