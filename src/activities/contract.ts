@@ -1,17 +1,15 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
+import type { RunUpdate } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
+import type { FlowTriggerInput, RegistrationInput, Triggered } from '../core/trigger.ts'
 import type {
   Begun,
-  FlowTriggerInput,
   FunctionRunInput,
   IndexBuildInput,
   Json,
   ProvisionInput,
-  RegistrationInput,
-  RunUpdate,
   SuspensionInput,
-  Triggered,
   WorkFailure,
 } from '../core/work.ts'
 

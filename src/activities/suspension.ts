@@ -1,8 +1,8 @@
 /** What a suspension or a resumption has to reach: the open runs, and the object store. */
 
 import { LIMITS } from '../core/limits.ts'
+import type { RunStanding } from '../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../core/tenant.ts'
-import type { RunStanding } from '../core/work.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 import { type Standing, standingsOf } from '../resources/suspension.ts'

@@ -2,7 +2,7 @@
 
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
 import type { Tried } from '../activities/contract.ts'
-import type { FlowRunInput } from '../core/work.ts'
+import type { FlowRunInput } from '../core/run.ts'
 
 /** Longer than the chain of promises from an answer to all that the run does because of it. */
 const TURNS = 128

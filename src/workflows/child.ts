@@ -2,8 +2,8 @@
 
 import { ApplicationFailure, defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common'
 import { workflowInfo } from '@temporalio/workflow'
+import type { Subflow } from '../core/run.ts'
 import { refOf, type TenantRef } from '../core/tenant.ts'
-import type { Subflow } from '../core/work.ts'
 
 /** Of a run that has been admitted. @throws ApplicationFailure where it is of another workspace */
 export function childOf({ workflow_id, run }: Subflow) {

@@ -2,8 +2,8 @@
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Drive } from '../../flows-dsl/run.ts'
+import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../core/run.ts'
 import { withoutHandles } from '../core/secret-handle.ts'
-import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../core/work.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
 import type { Recorder } from './recorder.ts'

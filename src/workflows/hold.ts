@@ -5,7 +5,8 @@
 
 import { ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
-import type { Begun, Held, HoldState, RunStanding } from '../core/work.ts'
+import type { HoldState, RunStanding } from '../core/run.ts'
+import type { Begun, Held } from '../core/work.ts'
 import { causeOf } from './failures.ts'
 import { nowMs } from './moments.ts'
 

@@ -2,7 +2,7 @@
 
 import { defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
-import { type FlowRunInput, HOPS_HEADER } from '../core/work.ts'
+import { type FlowRunInput, HOPS_HEADER } from '../core/run.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let hops = 0

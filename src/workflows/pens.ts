@@ -2,7 +2,7 @@
 
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Activities, Records } from '../activities/contract.ts'
-import type { RunUpdate } from '../core/work.ts'
+import type { RunUpdate } from '../core/run.ts'
 
 /** Each is given what gathers all that is to be written, and asks it when it can write. */
 export interface Pen {
@@ -14,7 +14,7 @@ export interface Pen {
 
 /**
  * One write follows the other, so the last state wins.
- * @param protocol of when the run began (core/work.ts)
+ * @param protocol of when the run began (core/run.ts)
  */
 export function penOf(protocol: number): Pen {
   const merges = protocol >= 2

@@ -2,7 +2,7 @@
 
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
-import type { RegistrationInput } from '../core/work.ts'
+import type { RegistrationInput } from '../core/trigger.ts'
 
 const { registerTriggers } = proxyActivities<Activities>({
   taskQueue: 'tenon-provisioning',

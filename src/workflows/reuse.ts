@@ -4,7 +4,7 @@ import { type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
 import { againBelow } from '../../flows-dsl/machine/places.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
-import type { Reused, RunReuse } from '../core/work.ts'
+import type { Reused, RunReuse } from '../core/run.ts'
 
 /**
  * All of it happens before the outside answers anything else: so what goes on beside the step from which the run is

@@ -1,7 +1,7 @@
 /** What it costs to write down what a run does: as little as can be, and nothing is missing. */
 
 import { expect, test } from 'vitest'
-import type { StepUpdate } from '../../src/core/work.ts'
+import type { StepUpdate } from '../../src/core/run.ts'
 import { recordRun } from '../../src/resources/flows/projection.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { Outside } from '../support/outside.ts'

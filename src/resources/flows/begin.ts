@@ -1,7 +1,8 @@
 /** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
 
 import { uuidOf } from '../../core/ids.ts'
-import { type FlowRunInput, type Json, RUN_PROTOCOL, type RunTrigger } from '../../core/work.ts'
+import { type FlowRunInput, RUN_PROTOCOL, type RunTrigger } from '../../core/run.ts'
+import type { Json } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'

@@ -5,7 +5,7 @@ import { concurrencyKey } from '../../../flows-dsl/concurrency.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../flows-dsl/ir.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FlowRunInput } from '../../core/work.ts'
+import type { FlowRunInput } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 

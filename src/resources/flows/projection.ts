@@ -2,9 +2,9 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import type { RunUpdate } from '../../core/run.ts'
 import type { RunEventUpdate } from '../../core/run-events.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
-import type { RunUpdate } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { beginPending } from './begin.ts'

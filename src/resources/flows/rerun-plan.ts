@@ -3,7 +3,7 @@
 import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
 import { Nodes } from '../../../flows-dsl/machine/nodes.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Reused, RunReuse } from '../../core/work.ts'
+import type { Reused, RunReuse } from '../../core/run.ts'
 import { namesOf } from './pointers.ts'
 import type { AnsweredStep, RecordedStep } from './recorded.ts'
 

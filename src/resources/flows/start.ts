@@ -6,15 +6,10 @@ import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { type FlowRunInput, RUN_PROTOCOL, type RunReuse, type RunTrigger } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
-import {
-  type FlowRunInput,
-  type Json,
-  RUN_PROTOCOL,
-  type RunReuse,
-  type RunTrigger,
-} from '../../core/work.ts'
+import type { Json } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'

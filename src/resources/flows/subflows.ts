@@ -2,7 +2,8 @@
 
 import { typeId } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Json, Subflow } from '../../core/work.ts'
+import type { Subflow } from '../../core/run.ts'
+import type { Json } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { admit } from './start.ts'

@@ -1,6 +1,6 @@
 /** What triggers have outside the database follows their rows: at once, and by a durable workflow should that fail. */
 
-import type { RegistrationInput } from '../../../core/work.ts'
+import type { RegistrationInput } from '../../../core/trigger.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { QUEUES } from '../../../platform/temporal.ts'
 import { TRIGGER_KINDS } from './kinds.ts'

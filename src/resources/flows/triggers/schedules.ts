@@ -2,7 +2,8 @@
 
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import type { FlowTriggerInput, Json } from '../../../core/work.ts'
+import type { FlowTriggerInput } from '../../../core/trigger.ts'
+import type { Json } from '../../../core/work.ts'
 import type { Timing } from '../../../platform/schedules.ts'
 import { QUEUES } from '../../../platform/temporal.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
