@@ -173,7 +173,6 @@ export const deleteFlow = inWorkspace({
     const remove = () =>
       scope
         .batch(
-          sql`delete from execution_steps where execution_id in (select id from executions where flow_id = ${id}) and not ${open}`,
           sql`delete from executions where flow_id = ${id} and not ${open}`,
           removed(id, open),
           sql`delete from flows where id = ${id} and not ${open} returning id`,
@@ -182,7 +181,7 @@ export const deleteFlow = inWorkspace({
           // One was started in between: it holds on to its version.
           throw violated(error) === undefined ? error : stillOpen
         })
-    const [, , , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
+    const [, , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }
   },
