@@ -15,21 +15,23 @@ export class Ahead {
   #sinceMs = 0
   /** Steps after which nothing was foreseen: as a rule, nothing will be. */
   readonly #last = new Set<string>()
+  /** The run was found to carry too much: to find that out costs as much each time. */
+  #isLarge = false
 
   constructor(ir: FlowIR) {
     this.#ir = ir
   }
 
   /** What it takes to foresee what follows a request; undefined where it is too much, or in vain. */
-  where({ step }: CallRequest, whereabouts: () => Whereabouts | undefined): Where | undefined {
-    const { charsMax } = LIMITS.briefCalls.ahead
-    this.#flow ??= JSON.stringify(this.#ir)
-    if (this.#last.has(step.pointer) || this.#flow.length > charsMax) return undefined
+  where({ step, beside }: CallRequest, whereabouts: () => Whereabouts | undefined): Where | undefined {
     this.#sinceMs = nowMs()
+    if (beside || this.#isLarge || this.#last.has(step.pointer)) return undefined
     const found = whereabouts()
     if (found === undefined) return undefined
+    this.#flow ??= JSON.stringify(this.#ir)
     const stands = JSON.stringify(found)
-    return this.#flow.length + stands.length > charsMax ? undefined : { flow: this.#flow, stands }
+    this.#isLarge = this.#flow.length + stands.length > LIMITS.briefCalls.ahead.charsMax
+    return this.#isLarge ? undefined : { flow: this.#flow, stands }
   }
 
   /** What came with the answer to a request. */

@@ -141,16 +141,22 @@ test('nothing is left where something else was done', async () => {
   expect(ahead.take(requests[0] as CallRequest)).toBeUndefined()
 })
 
-test('nobody is told where a run stands that is large, or after whose step nothing came', async () => {
+test('nobody is told where a run stands that is large, and it is looked at once', async () => {
   const { request, where } = await first()
   const large = await first({ n: 'x'.repeat(charsMax) })
-  expect(new Ahead(ir).where(large.request, () => large.where)).toBeUndefined()
-  expect(
-    new Ahead({ ...ir, pad: 'x'.repeat(charsMax) } as FlowIR).where(request, () => where),
-  ).toBeUndefined()
-  expect(new Ahead(ir).where(request, () => undefined)).toBeUndefined()
   const ahead = new Ahead(ir)
+  expect(ahead.where(large.request, () => large.where)).toBeUndefined()
+  expect(ahead.where(request, () => expect.fail())).toBeUndefined()
+  const flow = { ...ir, pad: 'x'.repeat(charsMax) } as FlowIR
+  expect(new Ahead(flow).where(request, () => where)).toBeUndefined()
+})
+
+test('nor of one in which more goes on, or after whose step nothing came', async () => {
+  const { request, where } = await first()
+  const ahead = new Ahead(ir)
+  expect(ahead.where(request, () => undefined)).toBeUndefined()
+  expect(ahead.where({ ...request, beside: true }, () => expect.fail())).toBeUndefined()
   expect(ahead.where(request, () => where)).toBeDefined()
   ahead.keep(request, { output: null, took_ms: 1 })
-  expect(ahead.where(request, () => where)).toBeUndefined()
+  expect(ahead.where(request, () => expect.fail())).toBeUndefined()
 })
