@@ -12,7 +12,6 @@ import type { Effect, RunResult, RunState } from './machine/state.ts'
 import type { Command, Happening } from './machine/surroundings.ts'
 import type { StepEvent, StepRef } from './tasks/task.ts'
 
-export type { Whereabouts } from './machine/course.ts'
 export type { Snapshot } from './machine/snapshot.ts'
 export type { RunResult } from './machine/state.ts'
 
@@ -231,12 +230,8 @@ export class Drive {
   }
 
   async #do(id: number, effect: Effect, step: StepRef): Promise<Json> {
-    if (effect.do === 'call') {
-      const { function: name, arguments: given, local, beside } = effect
-      const how = { ...(local !== undefined && { local }), ...(beside && { beside }) }
-      const where = () => whereabouts(this.#machine.state, id)
-      return this.#effects.call({ function: name, arguments: given, step, ...how }, where)
-    }
+    if (effect.do === 'call')
+      return this.#effects.call({ ...effect, step }, () => whereabouts(this.#machine.state, id))
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())
     await this.#effects.sleep(durationMs, step, { limits: effect.limits })

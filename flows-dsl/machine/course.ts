@@ -8,7 +8,7 @@ import type { StepRef } from '../tasks/task.ts'
 import { Machine } from './machine.ts'
 import { pack, type Snapshot, unpack } from './snapshot.ts'
 import type { Effect, RunState } from './state.ts'
-import type { Command } from './surroundings.ts'
+import type { Command, Surroundings } from './surroundings.ts'
 
 /** Where a run stands that waits for one call, and for nothing else. */
 export interface Whereabouts {
@@ -17,10 +17,8 @@ export interface Whereabouts {
   readonly snapshot: Snapshot
 }
 
-/** What finding out may cost. */
-export interface Means {
-  /** Of expressions, after each answer. */
-  readonly evaluationSteps: number
+/** What is asked to find out, and what that may cost. */
+export interface Means extends Omit<Surroundings, 'record'> {
   /** Of tasks, in all: how often one begins, ends or is left out. */
   readonly events: number
 }
@@ -35,21 +33,17 @@ export function whereabouts(state: RunState, call: number): Whereabouts | undefi
 
 export class Course {
   readonly #machine: Machine
-  readonly #evaluationSteps: number
   #call: number
 
-  constructor(ir: FlowIR, { call, snapshot }: Whereabouts, { evaluationSteps, events }: Means) {
+  constructor(ir: FlowIR, { call, snapshot }: Whereabouts, { events, ...around }: Means) {
     this.#call = call
-    this.#evaluationSteps = evaluationSteps
     let left = events
     this.#machine = new Machine(ir, unpack(snapshot), {
-      nowMs: Date.now,
-      random: Math.random,
+      ...around,
       record: () => {
         left -= 1
         if (left < 0) throw new Error('The course of the run is too long.')
       },
-      evaluationSteps,
     })
   }
 
@@ -59,14 +53,12 @@ export class Course {
    * @throws Error where it takes more than there are means
    */
   next(output: Json): Asked | undefined {
-    const before = this.#machine.spent
     const begun = this.#machine.happened({ id: this.#call, output }).filter(isOfTheFlow)
     const [asked] = begun
     if (asked === undefined || begun.length > 1) return undefined
     const { begin, step, id } = asked
+    // Where expressions cost too much here, and not in the run, there is none: what would follow that fault needs some, too.
     if (begin.do !== 'call' || begin.local !== 'brief') return undefined
-    // What costs too much has faulted here; in the run it goes on.
-    if (this.#machine.spent - before > this.#evaluationSteps) return undefined
     this.#call = id
     return { step, function: begin.function, arguments: begin.arguments }
   }

@@ -6,7 +6,8 @@ import { type Asked, Course, type Whereabouts } from '../../flows-dsl/machine/co
 import { LIMITS } from '../core/limits.ts'
 import type { CallFailure, Foreseen, FunctionCall, Tried, Where } from './contract.ts'
 
-const { ahead: BOUNDS, course: MEANS } = LIMITS.briefCalls
+const { ahead: BOUNDS, course } = LIMITS.briefCalls
+const MEANS = { ...course, nowMs: Date.now, random: Math.random }
 
 /** @returns null where the request was not answered in a moment */
 type Try = (request: FunctionCall) => Promise<Tried | null>

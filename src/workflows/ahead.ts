@@ -1,7 +1,8 @@
 /** Knows answers to what a run has not asked yet: whoever made a request beside it went on to what follows from the answer. */
 
 import type { FlowIR } from '../../flows-dsl/ir.ts'
-import type { CallRequest, Whereabouts } from '../../flows-dsl/run.ts'
+import type { Whereabouts } from '../../flows-dsl/machine/course.ts'
+import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Foreseen, Tried, Where } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import { nowMs } from './moments.ts'

@@ -74,8 +74,8 @@ export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 export const INFO = { id: 'run-1', started_at: new Date(START_MS).toISOString() }
 
 /** @throws Error with the faults, where the source does not compile */
-export function compiled(source: string): FlowIR {
-  const { ir, faults } = compile(source, { catalogue: CATALOGUE })
+export function compiled(source: string, catalogue: Catalogue = CATALOGUE): FlowIR {
+  const { ir, faults } = compile(source, { catalogue })
   if (ir === undefined) throw new Error(faults.map((f) => `${f.message}\n${f.excerpt}`).join('\n'))
   return ir
 }

@@ -3,7 +3,8 @@
 
 import { afterEach, expect, test, vi } from 'vitest'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
-import type { CallRequest, Whereabouts } from '../../flows-dsl/run.ts'
+import type { Whereabouts } from '../../flows-dsl/machine/course.ts'
+import type { CallRequest } from '../../flows-dsl/run.ts'
 import { runFlow } from '../../flows-dsl/run.ts'
 import { goingAhead } from '../../src/activities/ahead.ts'
 import { callFailure } from '../../src/activities/call-failure.ts'

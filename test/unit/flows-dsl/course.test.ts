@@ -3,13 +3,14 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Catalogue } from '../../../flows-dsl/compile.ts'
 import type { FlowIR, Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { type Asked, Course, type Whereabouts } from '../../../flows-dsl/machine/course.ts'
 import { type CallRequest, runFlow } from '../../../flows-dsl/run.ts'
-import { compiled, INFO, World } from '../../flows/scenario.ts'
+import { CATALOGUE, compiled, INFO, World } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
-const MEANS = { evaluationSteps: 20_000, events: 200 }
+const MEANS = { evaluationSteps: 20_000, events: 200, nowMs: () => 0, random: () => 0 }
 const FORESEEN_MAX = 5
 
 /** The next page, whatever was asked: what is asked depends on what was answered. */
@@ -57,8 +58,11 @@ class Seer extends World {
 const lineOf = ({ step, function: name, arguments: given }: Asked | CallRequest) =>
   `${step.place} ${name} ${JSON.stringify(given)}`
 
-async function seen(tasks: string, head = ''): Promise<Seer> {
-  const ir = compiled(`${HEAD}${head}do:\n${tasks}`)
+/** Reading documents is made beside the run, too. */
+const LOCAL = { ...CATALOGUE, 'collection.get': { ...CATALOGUE['collection.get'], local: true } } as Catalogue
+
+async function seen(tasks: string): Promise<Seer> {
+  const ir = compiled(`${HEAD}do:\n${tasks}`, LOCAL)
   const seer = new Seer(ir)
   await seer.until(runFlow(ir, { url: 'http://a/' }, seer, INFO))
   return seer
@@ -86,6 +90,7 @@ describe('of requests that follow each other', () => {
 
   test.each([
     ['what changes something', create],
+    ['a call within the platform', '  - read: { call: collection.get, with: { name: c, id: x } }\n'],
     ['a time', '  - rest: { wait: PT1S }\n'],
     [
       'a request that must not be made twice',
