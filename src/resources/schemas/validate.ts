@@ -1,5 +1,6 @@
 /** Documents against a prepared schema: what is wrong with them, found in bounded time. */
 
+import { readFileSync } from 'node:fs'
 import { createContext, Script } from 'node:vm'
 import { Check, Errors } from 'typebox/schema'
 import { Settings } from 'typebox/system'
@@ -87,18 +88,29 @@ function watched<T>(evaluate: () => T): T {
   CLOCK['evaluate'] = evaluate
   try {
     for (let timeout: number = LIMITS.validationMs; ; timeout *= 2) {
-      const before = process.cpuUsage()
+      const beforeMs = usedMs()
       const ended = within<T>(timeout)
       if (ended !== TIMED_OUT) return ended
-      const { user, system } = process.cpuUsage(before)
-      const usedMs = (user + system) / 1_000
-      if (usedMs > LIMITS.validationMs / 2 || timeout > LIMITS.validationMs * 8) break
+      if (usedMs() - beforeMs > LIMITS.validationMs / 2 || timeout > LIMITS.validationMs * 8) break
     }
   } finally {
     CLOCK['evaluate'] = undefined
   }
   const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms.`
   throw new Problem('validation_too_costly', { detail })
+}
+
+/**
+ * The processor's time that this thread has used. What others of the process use meanwhile, collecting garbage or compiling, is
+ * counted only where the system does not tell them apart (Linux does: proc(5), `schedstat`).
+ */
+function usedMs(): number {
+  try {
+    return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1_000_000
+  } catch {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1_000
+  }
 }
 
 const TIMED_OUT = Symbol('timed out')
