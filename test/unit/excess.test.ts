@@ -7,8 +7,16 @@ import { batchDocuments } from '../../src/resources/collections/batch.ts'
 import { checkFields } from '../../src/resources/collections/bounds.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
 
+/** How often each is measured: what counts is the least, without what garbage of something else costs. */
+const TRIES = 3
+
 /** Of the processor, so that neighbours on the machine do not count. */
 function costOf(work: () => unknown): { ms: number; problem: Problem } {
+  const tries = Array.from({ length: TRIES }, () => costOnce(work))
+  return tries.reduce((least, one) => (one.ms < least.ms ? one : least))
+}
+
+function costOnce(work: () => unknown): { ms: number; problem: Problem } {
   const before = process.cpuUsage()
   try {
     work()
@@ -20,6 +28,10 @@ function costOf(work: () => unknown): { ms: number; problem: Problem } {
 }
 /** What this machine takes, now, to write and read a body of 300,000 members: a slow one is slow with all of them. */
 function yardstick(): number {
+  return Math.min(...Array.from({ length: TRIES }, writtenAndRead))
+}
+
+function writtenAndRead(): number {
   const before = process.cpuUsage()
   JSON.parse(JSON.stringify(named(300_000)))
   const { user, system } = process.cpuUsage(before)
