@@ -3,29 +3,17 @@
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { Runs } from '../support/runs.ts'
-import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
+import { aRoom, asSuperuser, call, eventually, type Room } from '../support/tenants.ts'
 
 const TASKS = '  - a: { set: { n: 1 } }\n  - b: { set: { n: 2 } }\n'
 
-async function asSuperuser<T>(work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: inject('tenon').databaseUrl })
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
-
 /** How many steps and events an execution has. */
-const recorded = (id: string) =>
-  asSuperuser(async (client) => {
-    const counts = ['steps', 'events'].map(
-      (what) => `(select count(*)::integer from tenon.execution_${what} where execution_id = $1) as ${what}`,
-    )
-    const { rows } = await client.query(`select ${counts.join(', ')}`, [id])
-    return rows[0]
-  })
+async function recorded(id: string): Promise<object | undefined> {
+  const counts = ['steps', 'events'].map(
+    (what) => `(select count(*)::integer from tenon.execution_${what} where execution_id = $1) as ${what}`,
+  )
+  return (await asSuperuser(`select ${counts.join(', ')}`, [id]))[0]
+}
 
 const remove = ({ flows, operator: as }: Room, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
@@ -49,27 +37,26 @@ test('steps and events go with the flow; those of another flow, and of another w
 test('what is being written of a run while its flow is deleted leaves nothing behind', async () => {
   const room = await aRoom()
   const { name, id } = await ranOnce(room)
-  await asSuperuser(async (recorder) => {
-    // As the recorder does it: the execution first, then what is recorded of it.
-    await recorder.query('begin')
-    await recorder.query('update tenon.executions set events = events where id = $1', [id])
-    await recorder.query(
-      `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, place,
-        summary, status, attempt, started_at)
-      select tenant_id, workspace_id, id, 99, 'late', 'set', '/do/9/late', 0, '/do/late', 'late', 'running', 1, now()
-      from tenon.executions where id = $1`,
-      [id],
-    )
-    const removed = remove(room, name)
-    await eventually(() =>
-      asSuperuser(async (client) => {
-        const waiting = "wait_event_type = 'Lock' and query like 'delete from executions%'"
-        const { rowCount } = await client.query(`select from pg_stat_activity where ${waiting}`)
-        return rowCount === 1 ? true : undefined
-      }),
-    )
-    await recorder.query('commit')
-    expect((await removed).status).toBe(200)
+  const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
+  await recorder.connect()
+  // As the recorder does it: the execution first, then what is recorded of it.
+  await recorder.query('begin')
+  await recorder.query('update tenon.executions set events = events where id = $1', [id])
+  await recorder.query(
+    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, place,
+      summary, status, attempt, started_at)
+    select tenant_id, workspace_id, id, 99, 'late', 'set', '/do/9/late', 0, '/do/late', 'late', 'running', 1, now()
+    from tenon.executions where id = $1`,
+    [id],
+  )
+  const removed = remove(room, name)
+  const waiting = "wait_event_type = 'Lock' and query like 'delete from executions%'"
+  await eventually(async () => {
+    const found = await asSuperuser(`select from pg_stat_activity where ${waiting}`)
+    return found.length === 1 ? true : undefined
   })
+  await recorder.query('commit')
+  await recorder.end()
+  expect((await removed).status).toBe(200)
   expect(await recorded(id)).toEqual({ steps: 0, events: 0 })
 })
