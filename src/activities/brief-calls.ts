@@ -5,6 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
+import { Recent } from '../platform/recent.ts'
 import { Shares } from '../platform/shares.ts'
 import type { FunctionCall, Tried } from './contract.ts'
 
@@ -23,8 +24,8 @@ interface Slow {
 export class BriefCalls {
   readonly #now: () => number
   readonly #shares: Shares
-  /** Servers that were slow when they were asked last, by tenant and server; the oldest first. */
-  readonly #slow = new Map<string, Slow>()
+  /** Servers that were slow when they were asked last, by tenant and server. */
+  readonly #slow = new Recent<Slow>(LIMITS.briefCalls.slowKept)
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
@@ -68,13 +69,10 @@ export class BriefCalls {
   #wasSlow(server: string): void {
     // Others of the same moment have said so.
     if (this.#isSlow(server)) return
-    const { slowMinMs, slowMaxMs, slowKept } = LIMITS.briefCalls
+    const { slowMinMs, slowMaxMs } = LIMITS.briefCalls
     const before = this.#slow.get(server)
     const restMs = before === undefined ? slowMinMs : Math.min(2 * before.restMs, slowMaxMs)
-    this.#slow.delete(server)
     this.#slow.set(server, { untilMs: this.#now() + restMs, restMs })
-    const [oldest] = this.#slow.keys()
-    if (this.#slow.size > slowKept && oldest !== undefined) this.#slow.delete(oldest)
   }
 }
 

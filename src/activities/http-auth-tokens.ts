@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { decodeJwt } from 'jose'
 import { LIMITS } from '../core/limits.ts'
 import type { Inbound } from '../platform/egress.ts'
+import { Recent } from '../platform/recent.ts'
 import { callFailure } from './call-failure.ts'
 import { type Fields, jsonOf } from './http-auth-fields.ts'
 import { tokenEndpoint, tokenRequest } from './http-auth-grants.ts'
@@ -15,7 +16,7 @@ interface Token {
 }
 
 export class Tokens {
-  readonly #kept = new Map<string, Token>()
+  readonly #kept = new Recent<Token>(LIMITS.runTokensMax)
   readonly #asked = new Map<string, Promise<Token>>()
   readonly #now: () => number
 
@@ -71,10 +72,7 @@ export class Tokens {
   }
 
   #keep(key: string, token: Token): Token {
-    if (token.untilMs <= this.#now()) return token
-    const [oldest] = this.#kept.keys()
-    if (oldest !== undefined && this.#kept.size >= LIMITS.runTokensMax) this.#kept.delete(oldest)
-    this.#kept.set(key, token)
+    if (token.untilMs > this.#now()) this.#kept.set(key, token)
     return token
   }
 }

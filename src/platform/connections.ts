@@ -4,6 +4,7 @@ import { type Agent, Agent as PlainAgent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import type { LookupFunction } from 'node:net'
 import { LIMITS } from '../core/limits.ts'
+import { Recent } from './recent.ts'
 
 const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
 
@@ -12,18 +13,14 @@ const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
  * that leads anywhere taken for one that leads to a public address.
  */
 export class Connections {
-  /** By owner, protocol and guard; who has not asked for longest comes first. */
-  readonly #agents = new Map<string, Agent>()
+  /** By owner, protocol and guard. Connections of one that is forgotten are closed when they have been idle for a moment. */
+  readonly #agents = new Recent<Agent>(ownersMax)
 
   /** @param guard judges the addresses that connections are made to; where absent, any will do */
   agentOf(owner: string, protocol: string, guard: LookupFunction | undefined): Agent {
     const key = `${owner} ${protocol} ${guard === undefined}`
     const agent = this.#agents.get(key) ?? agentFor(protocol)
-    this.#agents.delete(key)
     this.#agents.set(key, agent)
-    const [oldest] = this.#agents.keys()
-    // Its connections are closed when they have been idle for a moment.
-    if (this.#agents.size > ownersMax && oldest !== undefined) this.#agents.delete(oldest)
     return agent
   }
 }

@@ -1,9 +1,11 @@
 /** How often a thing was tried of late, on this node: bounds guessing, and forgets by itself. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { Recent } from '../recent.ts'
 
 export class Attempts {
-  readonly #entries = new Map<string, { count: number; readonly untilMs: number }>()
+  /** The oldest goes first: it is the nearest to its end. */
+  readonly #entries = new Recent<{ count: number; readonly untilMs: number }>(LIMITS.attemptsRememberedMax)
   readonly #nowMs: () => number
 
   constructor(nowMs: () => number = () => performance.now()) {
@@ -17,8 +19,6 @@ export class Attempts {
       known.count += 1
       return known.count <= max
     }
-    this.#entries.delete(name)
-    this.#makeRoom()
     this.#entries.set(name, { count: 1, untilMs: this.#nowMs() + LIMITS.attemptsWindowMs })
     return true
   }
@@ -32,12 +32,5 @@ export class Attempts {
   takeBack(name: string): void {
     const known = this.#entries.get(name)
     if (known !== undefined) known.count -= 1
-  }
-
-  /** The oldest goes first: it is the nearest to its end. */
-  #makeRoom(): void {
-    if (this.#entries.size < LIMITS.attemptsRememberedMax) return
-    const [oldest] = this.#entries.keys()
-    if (oldest !== undefined) this.#entries.delete(oldest)
   }
 }

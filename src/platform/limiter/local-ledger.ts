@@ -1,6 +1,7 @@
 /** Buckets in this process's memory: for as long as the shared ones cannot be asked, and for what needs no sharing. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { Recent } from '../recent.ts'
 import type { Limit } from './limit.ts'
 
 /** A bucket by its name, and the limit that it is under. */
@@ -21,8 +22,8 @@ export interface Found {
  */
 export class LocalLedger {
   readonly #nowUs: () => number
-  /** When each is full again, the least recently charged first. */
-  readonly #fullAtUs = new Map<string, number>()
+  /** When each is full again. Whoever names ever new buckets makes us forget old ones, but takes no more memory. */
+  readonly #fullAtUs = new Recent<number>(LIMITS.rateBucketsMax)
 
   constructor(nowUs: () => number = () => Math.floor(performance.now() * 1_000)) {
     this.#nowUs = nowUs
@@ -37,7 +38,7 @@ export class LocalLedger {
     const aheadUs = charges.map((charge) => this.#ahead(charge, nowUs))
     if (charges.every(({ limit }, at) => hasRoom(limit, aheadUs[at] ?? 0))) {
       for (const [at, { bucket, limit }] of charges.entries())
-        this.#keep(bucket, nowUs + (aheadUs[at] ?? 0) + limit.intervalUs)
+        this.#fullAtUs.set(bucket, nowUs + (aheadUs[at] ?? 0) + limit.intervalUs)
     }
     return aheadUs
   }
@@ -51,15 +52,6 @@ export class LocalLedger {
   #ahead({ bucket, limit }: Charge, nowUs: number): number {
     const aheadUs = (this.#fullAtUs.get(bucket) ?? 0) - nowUs
     return Math.min(Math.max(aheadUs, 0), limit.capacityUs)
-  }
-
-  /** Whoever names ever new buckets makes us forget old ones, but takes no more memory. */
-  #keep(bucket: string, fullAtUs: number): void {
-    this.#fullAtUs.delete(bucket)
-    this.#fullAtUs.set(bucket, fullAtUs)
-    if (this.#fullAtUs.size <= LIMITS.rateBucketsMax) return
-    const [oldest = bucket] = this.#fullAtUs.keys()
-    this.#fullAtUs.delete(oldest)
   }
 }
 

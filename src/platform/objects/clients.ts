@@ -7,6 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
+import { Recent } from '../recent.ts'
 import type { Secrets } from '../secrets.ts'
 import { Shares } from '../shares.ts'
 import { rootOf, storeOf } from './buckets.ts'
@@ -24,7 +25,8 @@ export class ObjectClients {
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
   readonly #shares = new Shares(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
-  readonly #entries = new Map<string, { client: S3Client; untilMs: number }>()
+  /** Clients own nothing that would have to be closed. */
+  readonly #entries = new Recent<{ client: S3Client; untilMs: number }>(LIMITS.storageIdentitiesCachedMax)
 
   constructor(config: Config, secrets: Secrets) {
     this.#config = config
@@ -58,7 +60,7 @@ export class ObjectClients {
     const identity = await find()
     if (identity === undefined) throw new Problem('bucket_required')
     const client = this.#open(ref, identity)
-    this.#remember(name, client)
+    this.#entries.set(name, { client, untilMs: Date.now() + LIMITS.storageIdentityCacheMs })
     return client
   }
 
@@ -81,15 +83,6 @@ export class ObjectClients {
     const credentials = { accessKeyId, secretAccessKey }
     const { requestHandler } = this.#shared.config
     return new S3Client({ ...storeOf(this.#config), credentials, requestHandler })
-  }
-
-  /** The oldest goes first; clients own nothing that would have to be closed. */
-  #remember(name: string, client: S3Client): void {
-    this.#entries.delete(name)
-    const [oldest] = this.#entries.keys()
-    if (oldest !== undefined && this.#entries.size >= LIMITS.storageIdentitiesCachedMax)
-      this.#entries.delete(oldest)
-    this.#entries.set(name, { client, untilMs: Date.now() + LIMITS.storageIdentityCacheMs })
   }
 }
 
