@@ -93,6 +93,26 @@ test('who is cancelled takes the flows along that it waits for', async () => {
   await eventually(async () => ((await executions(parent))[0]?.status === 'cancelled' ? true : undefined))
 })
 
+const caught = 'catch: { do: [ { late: { set: { late: true } } } ] }'
+test.each([
+  ['a limit of time', (sub: string) => `try: [ { sub: { ${sub}, timeout: { after: PT1S } } } ], ${caught}`],
+  [
+    'a race that is lost',
+    (sub: string) =>
+      `fork: { compete: true, branches: [ { sub: { ${sub} } }, { rest: { wait: { milliseconds: 500 } } } ] }`,
+  ],
+])('%s takes the flow along that was waited for', async (_what, around) => {
+  const [child, parent] = [unique('child'), unique('parent')]
+  await publish(child, '  - heard: { listen: { to: { one: { with: { type: go } } } } }')
+  // What would end with the run by itself does not end it here: it goes on.
+  await publish(parent, `  - risk: { ${around(run(child))} }\n  - rest: { wait: PT1H }`)
+  await ran(parent, { n: 1 }, 0)
+  await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
+  const [{ id, status }] = await executions(parent)
+  expect(status).toBe('waiting')
+  await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
+})
+
 test('a flow that runs itself ends, eight deep', async () => {
   const self = unique('self')
   await publish(self, `  - again: { ${run(self)} }`)
