@@ -3,12 +3,19 @@
  * run's state. Nothing that it does is of consequence for the run.
  */
 
+import type { RunInfo } from '../descriptors.ts'
 import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import type { StepRef } from '../tasks/task.ts'
-import { Machine } from './machine.ts'
+import { Machine, newState } from './machine.ts'
 import { pack, type Snapshot, unpack } from './snapshot.ts'
 import type { Effect, RunState } from './state.ts'
 import type { Command, Surroundings } from './surroundings.ts'
+
+/** A run that has not begun. */
+export interface Beginning {
+  readonly input: Json
+  readonly info: RunInfo
+}
 
 /** Where a run stands that waits for one call, and for nothing else. */
 export interface Whereabouts {
@@ -33,12 +40,12 @@ export function whereabouts(state: RunState, call: number): Whereabouts | undefi
 
 export class Course {
   readonly #machine: Machine
-  #call: number
+  /** The effect that is waited for. */
+  #call = 0
 
-  constructor(ir: FlowIR, { call, snapshot }: Whereabouts, { events, ...around }: Means) {
-    this.#call = call
+  private constructor(ir: FlowIR, state: RunState, { events, ...around }: Means) {
     let left = events
-    this.#machine = new Machine(ir, unpack(snapshot), {
+    this.#machine = new Machine(ir, state, {
       ...around,
       record: () => {
         left -= 1
@@ -47,15 +54,38 @@ export class Course {
     })
   }
 
+  /** Of a run that waits for one call. */
+  static from(ir: FlowIR, { call, snapshot }: Whereabouts, means: Means): Course {
+    const course = new Course(ir, unpack(snapshot), means)
+    course.#call = call
+    return course
+  }
+
+  /** Of a run that has not begun; all that it begins with is asked. */
+  static of(ir: FlowIR, { input, info }: Beginning, means: Means): Course {
+    return new Course(ir, newState(ir, input, info), means)
+  }
+
+  /**
+   * @returns what a run that has not begun asks first, as {@link next}
+   * @throws Error where it takes more than there are means
+   */
+  first(): Asked | undefined {
+    return this.#asked(this.#machine.begin())
+  }
+
   /**
    * @param output of the call that is waited for
    * @returns what is asked then, if that is one call that may be made beside the run for a moment, and nothing else
    * @throws Error where it takes more than there are means
    */
   next(output: Json): Asked | undefined {
-    const begun = this.#machine.happened({ id: this.#call, output }).filter(isOfTheFlow)
-    const [asked] = begun
-    if (asked === undefined || begun.length > 1) return undefined
+    return this.#asked(this.#machine.happened({ id: this.#call, output }))
+  }
+
+  #asked(commands: readonly Command[]): Asked | undefined {
+    const [asked, ...others] = commands.filter(isOfTheFlow)
+    if (asked === undefined || others.length > 0) return undefined
     const { begin, step, id } = asked
     // Where expressions cost too much here, and not in the run, there is none: what would follow that fault needs some, too.
     if (begin.do !== 'call' || begin.local !== 'brief') return undefined

@@ -4,13 +4,20 @@ import { ApplicationFailure } from '@temporalio/common'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { type Asked, Course, type Whereabouts } from '../../flows-dsl/machine/course.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { CallFailure, Foreseen, FunctionCall, Tried, Where } from './contract.ts'
+import { type FlowRunInput, infoOf } from '../core/run.ts'
+import type { CallFailure, Foreseen, FunctionCall, Tried } from './contract.ts'
 
 const { ahead: BOUNDS, course } = LIMITS.briefCalls
 const MEANS = { ...course, nowMs: Date.now, random: Math.random }
 
 /** @returns null where the request was not answered in a moment */
 type Try = (request: FunctionCall) => Promise<Tried | null>
+
+/** The first request of a run, made before the run has asked for it. */
+export interface First extends Pick<FunctionCall, 'function' | 'arguments'> {
+  /** With what follows from it. */
+  readonly answer: Promise<Tried | null>
+}
 
 /**
  * A run that makes one request after the other would be told of each answer, and ask for the next, by an activity each. What
@@ -19,33 +26,59 @@ type Try = (request: FunctionCall) => Promise<Tried | null>
 export async function goingAhead({ where, ...first }: FunctionCall, attempt: Try): Promise<Tried | null> {
   const tried = await attempt(first)
   if (tried === null || where === undefined) return tried
+  const from = () => Course.from(parsed<FlowIR>(where.flow), parsed<Whereabouts>(where.stands), MEANS)
+  return following(tried, from, ({ step: _, ...asked }) => attempt({ ...first, ...asked }))
+}
+
+/**
+ * The same of a run that has not begun.
+ * @returns undefined where a request is not all that it begins with
+ * @throws Error where it takes too much to know
+ */
+export function fromTheStart(run: FlowRunInput, attempt: Try): First | undefined {
+  const { ir, input, secrets } = run
+  const info = infoOf(run, new Date().toISOString())
+  const course = Course.of(ir as FlowIR, { input, info }, MEANS)
+  const first = course.first()
+  if (first === undefined) return undefined
+  const lent = secrets && { secrets: Object.keys(secrets) }
+  const ask = ({ step: _, ...asked }: Asked) => attempt({ ...asked, ...lent })
+  const answer = ask(first).then((tried) => tried && following(tried, () => course, ask))
+  return { function: first.function, arguments: first.arguments, answer }
+}
+
+/** An answer, and what came of the requests that follow from it. */
+async function following(
+  tried: Tried,
+  from: () => Course,
+  attempt: (asked: Asked) => Promise<Tried | null>,
+): Promise<Tried> {
   const ahead: Foreseen[] = []
-  await follow(where, tried.output, ahead, (asked) => outcomeOf(attempt({ ...first, ...asked }))).catch(
-    () => undefined,
-  )
+  await follow(ahead, tried.output, from, attempt).catch(() => undefined)
   return ahead.length === 0 ? tried : { ...tried, ahead }
 }
 
 async function follow(
-  { flow, stands }: Where,
-  answer: Json,
   ahead: Foreseen[],
-  attempt: (asked: Pick<Asked, 'function' | 'arguments'>) => Promise<Outcome | null>,
+  answer: Json,
+  from: () => Course,
+  attempt: (asked: Asked) => Promise<Tried | null>,
 ): Promise<void> {
   const untilMs = performance.now() + BOUNDS.lastMs
-  const course = new Course(JSON.parse(flow) as FlowIR, JSON.parse(stands) as Whereabouts, MEANS)
+  const course = from()
   let chars = 0
   let next = course.next(answer)
   while (next !== undefined && ahead.length < BOUNDS.callsMax && performance.now() < untilMs) {
-    const { step, ...asked } = next
-    const outcome = await attempt(asked)
+    const outcome = await outcomeOf(attempt(next))
     if (outcome === null) return
     chars += JSON.stringify(outcome).length
     if (chars > BOUNDS.answersCharsMax) return
-    ahead.push({ place: step.place, arguments: asked.arguments, ...outcome })
+    ahead.push({ place: next.step.place, arguments: next.arguments, ...outcome })
     next = 'output' in outcome ? course.next(outcome.output) : undefined
   }
 }
+
+const parsed = <T>(text: string) => JSON.parse(text) as T
 
 type Outcome = Tried | { readonly failure: CallFailure; readonly took_ms: number }
 

@@ -2,12 +2,12 @@
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
+import { ApplicationFailure, defaultPayloadConverter, type Headers, type Payload } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import { HOPS_HEADER } from '../core/run.ts'
-import { REF_HEADER, refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
+import { REF_HEADER, sameRef, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
@@ -36,11 +36,12 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
       const info = activityInfo()
       const begun = begunOf(info, input.args)
       try {
-        const payload = input.headers[REF_HEADER]
-        const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
         return await next({
           ...input,
-          args: [{ ...callOf(info, carried, begun), hops: hopsIn(input.headers) }, ...input.args],
+          args: [
+            { ...callOf(info, input.headers[REF_HEADER], begun), hops: hopsIn(input.headers) },
+            ...input.args,
+          ],
         })
       } catch (error) {
         throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
@@ -69,16 +70,21 @@ function hopsIn(headers: Headers): number {
 }
 
 /** @throws ApplicationFailure where header and id disagree */
-function callOf(info: Info, carried: TenantRef | undefined, begun: Begun): Omit<Call, 'hops'> {
+function callOf(info: Info, carried: Payload | undefined, begun: Begun): Omit<Call, 'hops'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
-  const ref = refOf(workflowId)
-  if (ref === undefined || carried?.tenantId !== ref.tenantId || carried.workspaceId !== ref.workspaceId) {
+  const ref = refOfWork(workflowId, carried)
+  if (ref === undefined) {
     throw ApplicationFailure.nonRetryable(
       'The work does not belong to the tenant that its id names.',
       'tenant_mismatch',
     )
   }
   return { ref, workflowId, ids: idsOf(info, workflowId, begun) }
+}
+
+/** Whose the work is, by its id and by what its header carries. @returns undefined where they disagree */
+export function refOfWork(workflowId: string, header: Payload | null | undefined): TenantRef | undefined {
+  return sameRef(workflowId, header ? defaultPayloadConverter.fromPayload<TenantRef>(header) : undefined)
 }
 
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */

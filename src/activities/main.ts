@@ -9,6 +9,7 @@ import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import { failureConverter } from '../workflows/failure-converter.ts'
+import { Beginnings } from './beginnings.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
@@ -17,6 +18,8 @@ import { mender } from './mender.ts'
 import { openNearStarts } from './near-starts.ts'
 import { forgetPromiseStacks } from './promise-stacks.ts'
 import { recording } from './recording.ts'
+import { Requests } from './requests.ts'
+import { Scopes } from './scopes.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -31,10 +34,13 @@ async function main(): Promise<void> {
     // What it carries is compressed and encrypted by then (platform/payloads/codec.ts): nothing would become smaller.
     grpcCompression: { codec: 'none' },
   })
+  const scopes = new Scopes(platform.access)
+  const requests = new Requests(scopes, platform.egress)
+  const beginnings = new Beginnings(platform.codec, (call, request) => requests.brief(call, request))
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    activities: createActivities(platform),
+    activities: createActivities(platform, { scopes, requests, beginnings }),
     interceptors: { activity: [activityDoor(log)] },
     dataConverter: { payloadCodecs: [platform.codec] },
     shutdownGraceTime: '5s',
@@ -70,7 +76,8 @@ async function main(): Promise<void> {
   // By its own options the worker takes this from a file alone, which a program in one file has not.
   for (const { options } of workers) Object.assign(options.loadedDataConverter, { failureConverter })
   const socket = config.TENON_STARTS_SOCKET
-  const nearStarts = socket && (await openNearStarts(socket, connection, config.TEMPORAL_NAMESPACE))
+  const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
+  const nearStarts = socket && (await openNearStarts(socket, at, beginnings))
   const end = async () => {
     if (nearStarts) await nearStarts.close()
     for (const worker of workers) worker.shutdown()

@@ -6,6 +6,7 @@ import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
 import { counted } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Beginnings } from './beginnings.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 
@@ -18,22 +19,26 @@ export interface NearStartsDoor {
  * Listens for `POST`s of a StartWorkflowExecutionRequest; answers 200 with the id of the run, else 503, upon which the
  * asker makes the start itself and hears what is the matter.
  * @param path of the Unix socket: who may open that file may start any workflow, as whoever reaches Temporal may
- * @param connection the workers' own: a first task is given to a worker of the connection that made the start
+ * @param at the workers' own connection: a first task is given to a worker of the connection that made the start
+ * @param beginnings are told of each before it is made
  */
 export async function openNearStarts(
   path: string,
-  connection: NativeConnection,
-  namespace: string,
+  { connection, namespace }: { readonly connection: NativeConnection; readonly namespace: string },
+  beginnings: Beginnings,
 ): Promise<NearStartsDoor> {
   const start = async (asked: IncomingMessage) => {
     const chunks: Uint8Array[] = []
     for await (const chunk of counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)) chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('another namespace')
-    const { runId } = await connection.workflowService.startWorkflowExecution(
-      Object.assign(request, { requestEagerExecution: request.workflowStartDelay == null }),
+    const isNow = request.workflowStartDelay == null
+    const forget = isNow ? beginnings.begin(request) : () => {}
+    const started = connection.workflowService.startWorkflowExecution(
+      Object.assign(request, { requestEagerExecution: isNow }),
     )
-    return runId
+    started.catch(forget)
+    return (await started).runId
   }
   const server = createServer((asked, reply) => {
     start(asked).then(

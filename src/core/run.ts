@@ -93,6 +93,17 @@ export interface FlowRunInput {
   readonly continued?: RunContinued
 }
 
+/** What `$workflow` and `$secrets` show of a run (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
+export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
+  return {
+    id: execution_id,
+    started_at,
+    flow,
+    ...(started_by !== undefined && { started_by }),
+    ...(secrets !== undefined && { secrets }),
+  }
+}
+
 /** What a run carries into a history of its own (continue-as-new). */
 interface RunContinued {
   /** Of the interpreter. */

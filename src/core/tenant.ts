@@ -45,6 +45,14 @@ export function refOf(id: string): TenantRef | undefined {
   return workspaceId === '-' || isWorkspaceId(workspaceId) ? { tenantId, workspaceId } : undefined
 }
 
+/** Whose a workflow is. @returns undefined where what it carries is not the ref that its id names */
+export function sameRef(id: string, carried: TenantRef | undefined): TenantRef | undefined {
+  const named = refOf(id)
+  return carried?.tenantId === named?.tenantId && carried?.workspaceId === named?.workspaceId
+    ? named
+    : undefined
+}
+
 export function isTenantId(text: unknown): text is TenantId {
   return typeof text === 'string' && /^ten_[0-9a-hjkmnp-tv-z]{26}$/.test(text)
 }

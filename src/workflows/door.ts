@@ -2,7 +2,7 @@
 
 import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import { type WorkflowInterceptorsFactory, workflowInfo } from '@temporalio/workflow'
-import { REF_HEADER, refOf, type TenantRef } from '../core/tenant.ts'
+import { REF_HEADER, refOf, sameRef, type TenantRef } from '../core/tenant.ts'
 import { openly } from './payload-converter.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
@@ -10,7 +10,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
     {
       // Asynchronous, so that a refusal fails the run; thrown at once it would only fail the task, for ever.
       execute: async (input, next) => {
-        sameRef(input.headers)
+        checkRef(input.headers)
         return next(input)
       },
     },
@@ -40,12 +40,10 @@ function titleOf({ staticSummary }: { staticSummary?: string | undefined }) {
 }
 
 /** @throws ApplicationFailure where header and id disagree: such a run was not started by us */
-function sameRef(headers: Headers): void {
+function checkRef(headers: Headers): void {
   const payload = headers[REF_HEADER]
   const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
-  const named = refOf(workflowInfo().workflowId)
-  if (carried && named && carried.tenantId === named.tenantId && carried.workspaceId === named.workspaceId)
-    return
+  if (sameRef(workflowInfo().workflowId, carried) !== undefined) return
   throw ApplicationFailure.nonRetryable(
     'The run does not belong to the tenant that its id names.',
     'tenant_mismatch',

@@ -6,7 +6,7 @@ import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive } from '../../flows-dsl/run.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { FlowRunInput } from '../core/run.ts'
+import { type FlowRunInput, infoOf } from '../core/run.ts'
 import { Ahead } from './ahead.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
@@ -31,21 +31,13 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   )
   const end = { recorder, details, ir: input.ir }
   try {
-    const { started_by, secrets } = input
-    const info = {
-      id: input.execution_id,
-      started_at: startedAt,
-      flow: input.flow,
-      ...(started_by !== undefined && { started_by }),
-      ...(secrets !== undefined && { secrets }),
-    }
     const moments = new Moments()
     const ir = input.ir as FlowIR
     const ahead = new Ahead(ir)
     const world = effects(input, { recorder, hold, reuse, moments, ahead, details })
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
-      : Drive.of(ir, input.input, world, info)
+      : Drive.of(ir, input.input, world, infoOf(input, startedAt))
     hold.onLifted = (durationMs) => drive.postpone(durationMs)
     listenTo({ drive, hold, recorder, moments })
     const result = await drive.toEnd()

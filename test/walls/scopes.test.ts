@@ -36,9 +36,9 @@ test('an admin scope goes inside a workspace to judge its documents, and to coun
 test('the doors alone ask for scopes', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/hearing.ts',
-    'activities/index.ts',
     'activities/mender.ts',
     'activities/recording.ts',
+    'activities/scopes.ts',
     'api/door.ts',
     'api/webhooks.ts',
     'mcp/hosted.ts',

@@ -36,6 +36,8 @@ export const RUN_LIMITS = {
     ahead: { charsMax: 32_768, lastMs: 250, callsMax: 15, answersCharsMax: 65_536 },
     /** What it takes to know it, on a thread that all share: 2 ms of expressions after each answer. */
     course: { evaluationSteps: 20_000, events: 200 },
+    /** Made while a run is begun: how many are kept for runs that have not asked yet, for how long, and of which flows it is known to be in vain. */
+    beginnings: { keptMax: 256, keptMs: 1_000, vainKept: 10_000 },
   },
   /** How long a task waits for the end of a record, longer than Temporal waits for the task; and how long that is tried in all. */
   records: { holdMs: 15_000, patienceMs: 600_000 },
