@@ -25,19 +25,9 @@ export function compileConcurrency(flow: LocatedMap, checker: Checker): Concurre
   // There is no run yet: nothing but the input is known.
   const key = keyed && checker.only(['input'], () => checker.template(keyed, ['input']))
   const onLimit = choiceBelow(map, 'onLimit', ON_LIMIT, checker)
-  checkHolding(map, checker)
-  if (limit === undefined || onLimit === undefined) return undefined
-  return { limit, onLimit, ...(key !== undefined && { key }) }
-}
-
-/** A run that waits would have to give its place back and queue again before it goes on: not in this release. */
-function checkHolding(map: LocatedMap, checker: Checker): void {
   const holds = booleanBelow(map, 'holdWhileWaiting', true, checker)
-  if (holds !== false) return
-  const at = entryOf(map, 'holdWhileWaiting')?.value ?? map
-  const hint =
-    'Leave it out: an execution that waits keeps its place. A flow that waits long can run another one that works.'
-  checker.fault('unsupported_feature', at, 'A place cannot be given back while an execution waits.', hint)
+  if (limit === undefined || onLimit === undefined || holds === undefined) return undefined
+  return { limit, onLimit, ...(key !== undefined && { key }), ...(!holds && { holdWhileWaiting: false }) }
 }
 
 /**

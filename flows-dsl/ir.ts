@@ -106,6 +106,8 @@ export interface Concurrency {
   readonly key?: Template
   /** What becomes of one more: it waits its turn, is refused, or starts when the oldest has been cancelled. */
   readonly onLimit: 'queue' | 'refuse' | 'cancel_running'
+  /** One that waits gives its place back, and queues for it before it goes on. */
+  readonly holdWhileWaiting?: false
 }
 
 /** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */

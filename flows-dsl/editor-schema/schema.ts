@@ -145,7 +145,12 @@ const CONCURRENCY = mapping(
     limit: { description: 'So many.', type: 'integer', minimum: 1, maximum: CONCURRENCY_MAX },
     key: { description: 'Executions whose input yields the same are counted together.' },
     onLimit: word('What becomes of one more.', ON_LIMIT, true),
-    holdWhileWaiting: { description: 'An execution that waits keeps its place.', const: true, default: true },
+    holdWhileWaiting: {
+      description:
+        'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
+      type: 'boolean',
+      default: true,
+    },
   },
   ['limit'],
 )

@@ -1,6 +1,6 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
-import type { RunUpdate } from '../core/run.ts'
+import type { PlaceTurn, RunUpdate } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type { FlowTriggerInput, RegistrationInput, Triggered } from '../core/trigger.ts'
 import type {
@@ -87,6 +87,10 @@ export interface Activities {
   planOpenApi(call: FunctionCall): Promise<Json>
   /** Runs user code once; never attempted a second time. */
   runFunction(input: FunctionRunInput): Promise<Json>
+  /** A run that waits gives its place among those of its flow back; idempotent. */
+  leavePlace(place: PlaceTurn): Promise<void>
+  /** It wants it again: answers whether it has it, else it is told by the signal `placed`. Idempotent. */
+  wantPlace(place: PlaceTurn & { readonly at_once: boolean }): Promise<boolean>
   /** Brings the projection of a run up to date; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

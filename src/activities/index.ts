@@ -4,6 +4,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import type { Platform } from '../platform/platform.ts'
+import { leavePlace, wantPlace } from '../resources/flows/leaving.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import { beginSubflow } from '../resources/flows/subflows.ts'
 import { admitTrigger } from '../resources/flows/triggers/admission.ts'
@@ -98,6 +99,8 @@ export function createActivities(platform: Platform, means: Means): Implementati
       const work = (lent?: Lent) => runFunction(platform.functions, open, withValues(input, lent))
       return beating(secretly(record(call), input.secrets, work)) as Promise<Json>
     },
+    leavePlace: (call, place) => leavePlace(record(call), place),
+    wantPlace: (call, place) => wantPlace(record(call), place),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

@@ -48,6 +48,20 @@ export interface RunUpdate {
   /** Whether somebody has paused it, where that has changed, and what he has said of it. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
+  /** It has heard that it has its place again: the turn ({@link PlaceTurn}). */
+  readonly placed?: number
+}
+
+/** Which place is meant: the one that an execution has given back for the nth time. */
+export interface PlaceTurn {
+  readonly execution_id: string
+  readonly turn: number
+}
+
+/** How a run stands that gives its place back while it waits. */
+export interface PlaceState {
+  readonly turn: number
+  readonly is: 'taken' | 'away' | 'wanted'
 }
 
 /** What can have started a run. */
@@ -110,6 +124,8 @@ interface RunContinued {
   readonly snapshot: readonly Json[]
   readonly hold: HoldState
   readonly record: RecordState
+  /** Nothing where it keeps its place. */
+  readonly place?: PlaceState
 }
 
 /** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */
@@ -117,6 +133,8 @@ export interface HoldState {
   readonly seq: number
   readonly suspended: boolean
   readonly paused: boolean
+  /** It waits for a place; nothing where it does not. */
+  readonly queued?: true
   readonly since_ms?: number
   readonly ended_ms: number
 }

@@ -84,13 +84,14 @@ const DUE = sql`
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
 
-/** Those who have a place that others wait for, or have not begun since they have it. */
+/** Those who have a place that others wait for, or have not begun since they have it, or not heard of it. */
 const IN_THE_WAY = sql`
   with suspects as (
     select a.tenant_id, a.workspace_id, a.execution_id from admissions a
     where a.state = 'admitted' and a.checked_at < now() - make_interval(secs => ${soonSeconds}::integer)
       and (exists (select from admissions q where q.tenant_id = a.tenant_id and q.workspace_id = a.workspace_id
-          and q.flow_id = a.flow_id and q.key = a.key and q.state = 'queued')
+          and q.flow_id = a.flow_id and q.key = a.key and q.state in ('queued', 'returning'))
+        or a.unheard
         or exists (select from executions e where e.tenant_id = a.tenant_id and e.workspace_id = a.workspace_id
           and e.id = a.execution_id and e.status = 'pending' and e.ended_at is null))
     order by a.checked_at limit ${atOnce} for update skip locked
@@ -104,9 +105,10 @@ const FREE = sql`
   select q.tenant_id, q.workspace_id, q.flow_id as id, q.key from admissions q
     join workspaces w on w.id = q.workspace_id and w.state = 'active'
     join tenants t on t.id = q.tenant_id and t.state = 'active'
-  where q.state = 'queued'
+  where q.state in ('queued', 'returning')
     and not exists (select from admissions b where b.tenant_id = q.tenant_id and b.workspace_id = q.workspace_id
-      and b.flow_id = q.flow_id and b.key = q.key and b.state = 'queued' and b.seq < q.seq)
+      and b.flow_id = q.flow_id and b.key = q.key and b.state in ('queued', 'returning')
+      and tenon.place_rank(b.state, b.seq) < tenon.place_rank(q.state, q.seq))
     and q.max > (select count(*) from admissions a where a.tenant_id = q.tenant_id
       and a.workspace_id = q.workspace_id and a.flow_id = q.flow_id and a.key = q.key and a.state = 'admitted')
   limit ${atOnce}`

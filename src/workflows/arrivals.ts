@@ -3,9 +3,7 @@
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
 import type { Tried } from '../activities/contract.ts'
 import type { FlowRunInput } from '../core/run.ts'
-
-/** Longer than the chain of promises from an answer to all that the run does because of it. */
-const TURNS = 128
+import { settled } from './settled.ts'
 
 /**
  * The server's history says in which order local activities ended, not which of them were told to the run together. Replayed,
@@ -49,10 +47,6 @@ function oneByOne(): <T>(work: Promise<T>) => Promise<T> {
           throw error
         }),
     )
-}
-
-async function settled(answers: number): Promise<void> {
-  for (let n = 0; n < answers * TURNS; n++) await Promise.resolve()
 }
 
 /** Answers that came with this one, each of which the run goes through as if it had come by itself. */

@@ -18,7 +18,7 @@ export class Details {
   }
 
   /** The run calls, sleeps or waits there. @returns what says that it does not any more */
-  at({ pointer, summary }: StepRef): () => void {
+  at({ pointer, summary }: Pick<StepRef, 'pointer' | 'summary'>): () => void {
     const entry = { line: `- ${code(pointer)}: ${code(summary)}` }
     this.#open.add(entry)
     this.#show()

@@ -18,6 +18,7 @@ import { callOf, isSlow, localCall } from './calls.ts'
 import type { Details } from './details.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
+import type { Place } from './place.ts'
 import type { Recorder } from './recorder.ts'
 import type { Reuse } from './reuse.ts'
 import { runSubflow } from './subflow.ts'
@@ -31,6 +32,8 @@ interface Books {
   readonly hold: Hold
   readonly reuse: Reuse
   readonly details: Details
+  /** Nothing where the run keeps its place while it waits. */
+  readonly place: Place | undefined
 }
 
 export function effects(input: FlowRunInput, books: Books): Effects {
@@ -48,7 +51,7 @@ export function effects(input: FlowRunInput, books: Books): Effects {
     isFull: () => workflowInfo().continueAsNewSuggested,
     settled: async () => {
       // Whoever is to be answered is answered here.
-      do await recorder.flush(hold.isOn ? 'suspended' : 'running')
+      do await recorder.flush(hold.isStopped ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
     held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
@@ -94,9 +97,9 @@ function sleeping(books: Books): Effects['sleep'] {
 }
 
 function calling(input: FlowRunInput, books: Books): Effects['call'] {
-  const { recorder, hold, reuse, moments, ahead, details } = books
+  const { recorder, hold, reuse, moments, ahead, details, place } = books
   const underWay = new UnderWay()
-  return async (request, where) => {
+  const make: Effects['call'] = async (request, where) => {
     const before = reuse.take(request.step)
     if (before !== undefined) return before
     if (hold.isOn) await stillness(books)
@@ -123,11 +126,13 @@ function calling(input: FlowRunInput, books: Books): Effects['call'] {
       if (hold.isPaused) await stillness(books)
     }
   }
+  if (place === undefined) return make
+  return (...asked) => place.during(() => make(...asked))
 }
 
 function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
-  const { recorder, hold, reuse, moments, ahead, details } = books
-  return async (what, asked, step) => {
+  const { recorder, hold, reuse, moments, ahead, details, place } = books
+  const wait: Effects['wait'] = async (what, asked, step) => {
     const before = reuse.take(step)
     if (before !== undefined) return before
     ahead.drop()
@@ -147,6 +152,9 @@ function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
     void cancelRequested.catch(left)
     return cancelRequested
   }
+  if (place === undefined) return wait
+  // A flow that is waited for is work.
+  return (...asked) => (asked[0] === 'workflow' ? place.during(() => wait(...asked)) : wait(...asked))
 }
 
 /** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */

@@ -15,6 +15,7 @@ import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Moments, nowMs } from './moments.ts'
 import { penOf } from './pens.ts'
+import { Place } from './place.ts'
 import { Recorder } from './recorder.ts'
 import { Reuse } from './reuse.ts'
 import { sizeOf } from './under-way.ts'
@@ -34,7 +35,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const moments = new Moments()
     const ir = input.ir as FlowIR
     const ahead = new Ahead(ir)
-    const world = effects(input, { recorder, hold, reuse, moments, ahead, details })
+    const place = Place.of(input, { hold, moments, recorder, details })
+    const world = effects(input, { recorder, hold, reuse, moments, ahead, details, place })
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
       : Drive.of(ir, input.input, world, infoOf(input, startedAt))
@@ -43,7 +45,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const result = await drive.toEnd()
     if (result.status === 'moved') {
       const { snapshot } = result
-      const state = { snapshot, hold: hold.state, record: recorder.state }
+      const stands = place && { place: place.state }
+      const state = { snapshot, hold: hold.state, record: recorder.state, ...stands }
       return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.left, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {

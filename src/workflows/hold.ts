@@ -1,6 +1,6 @@
 /**
- * Whether a run is held: while its workspace is suspended, or somebody has paused it, it begins nothing, and goes on
- * where it stopped.
+ * Whether a run is held: while its workspace is suspended, somebody has paused it, or it waits for a place among the runs of its
+ * flow, it begins nothing, and goes on where it stopped.
  */
 
 import { ApplicationFailure } from '@temporalio/common'
@@ -26,6 +26,7 @@ export class Hold {
   #seq = -1
   #isSuspended = false
   #isPaused = false
+  #isQueued = false
   #sinceMs: number | undefined
   #endedMs = 0
 
@@ -37,6 +38,7 @@ export class Hold {
     this.#seq = before?.seq ?? -1
     this.#isSuspended = before?.suspended ?? false
     this.#isPaused = before?.paused ?? false
+    this.#isQueued = before?.queued ?? false
     this.#sinceMs = before?.since_ms
     this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
@@ -44,7 +46,8 @@ export class Hold {
 
   get state(): HoldState {
     const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
-    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs }
+    const queued = this.#isQueued && { queued: true as const }
+    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs, ...queued }
     return { ...state, ...(since !== undefined && { since_ms: since }) }
   }
 
@@ -56,9 +59,20 @@ export class Hold {
     return this.#isPaused
   }
 
+  /** Somebody has stopped it, and it does not only wait for a place. */
+  get isStopped(): boolean {
+    return this.#isSuspended || this.#isPaused
+  }
+
   /** Somebody pauses the run, or lets it go on. */
   pause(isPaused: boolean): void {
     this.#isPaused = isPaused
+    this.#turn()
+  }
+
+  /** The run waits for a place among those of its flow, or has it. */
+  queue(isQueued: boolean): void {
+    this.#isQueued = isQueued
     this.#turn()
   }
 
@@ -108,9 +122,9 @@ export class Hold {
     this.#turn()
   }
 
-  /** Either reason holds it. */
+  /** Any reason holds it. */
   #turn(): void {
-    const isOn = this.#isSuspended || this.#isPaused
+    const isOn = this.isStopped || this.#isQueued
     if (isOn === this.isOn) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs

@@ -169,6 +169,11 @@ export class Recorder {
     return this.flush(this.#status, { paused, pause_reason })
   }
 
+  /** Writes that it has heard of its place. */
+  placed(turn: number): Promise<void> {
+    return this.flush(this.#status, { placed: turn })
+  }
+
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
     const ended_at = now()
     this.#isEnded = true

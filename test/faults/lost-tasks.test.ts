@@ -23,7 +23,7 @@ beforeAll(async () => {
   })
   const port = own.started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
-  gates = await Promise.all(['long', 'hold'].map((name) => Gate.ofCollection(own, name)))
+  gates = await Promise.all(['long', 'hold', 'late'].map((name) => Gate.ofCollection(own, name)))
 }, 120_000)
 afterAll(async () => {
   server?.close()
@@ -81,6 +81,32 @@ test('whatever ends first when a task is done again, it makes what it made befor
   const each = (of: string, count: number) => Array.from({ length: count }, (_, n) => `${of} ${n}`)
   expect(made).toEqual([...each('first', 3), ...each('second', 8), ...each('third', 8)].sort())
 }, 180_000)
+
+test('nor does who could give his place back make anything twice', async () => {
+  const { started, room } = own
+  const runs = new Runs(room, started.running)
+  const [, , late] = gates
+  if (late === undefined) throw new Error('no gate')
+  const put = (name: string) =>
+    `  - ${name}: { call: collection.create, with: { name: once, document: { at: ${name} } } }\n`
+  const source = `  - breath: { wait: { milliseconds: 300 } }\n${['a', 'b', 'c', 'd'].map(put).join('')}`
+  const held = '  - held: { call: collection.list, with: { name: late } }\n'
+  const name = await runs.publish(source + held, {
+    more: 'concurrency: { limit: 5, holdWhileWaiting: false }\n',
+  })
+  const id = await runs.start(name)
+  const before = await eventually(async () => {
+    const pids = await late.waiting()
+    return pids.length > 0 ? pids : undefined
+  })
+  process.kill(started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
+  await eventually(async () => (await late.waiting()).find((pid) => !before.includes(pid)), 60_000)
+  await late.open()
+  await eventually(async () => ((await runs.read(id)).status === 'completed' ? true : undefined), 30_000)
+  const path = '/v1/collections/once/documents?page[size]=50'
+  const { body } = await call('GET', path, { as: room.service, at: started.running })
+  expect(body.data.map(({ at }: { at: string }) => at).toSorted()).toEqual(['a', 'b', 'c', 'd'])
+}, 120_000)
 
 test('a request beside the run that hangs on our side has a task, and the run goes on', async () => {
   const { started } = own

@@ -173,6 +173,26 @@ test('an approval, events and a compensation stand across histories', async () =
   expect((await histories(workflow_id)).count).toBeGreaterThan(1)
 })
 
+test('a place is given back and taken again in every history', async () => {
+  const tasks = `concurrency: { limit: 1, holdWhileWaiting: false }
+do:
+  - turns:
+      for: { each: n, in: '\${ [range(5)] }' }
+      do:
+        - rest: { wait: { milliseconds: 500 } }
+        - put:
+            call: collection.create
+            with: { name: turns, document: { of: '\${ $workflow.input.of }', n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+`
+  const first = await run('turns', tasks, { of: 1 })
+  const path = `${room.flows}/definitions/turns/executions`
+  const second = (await call('POST', path, { input: { of: 2 } })).body
+  for (const { id } of [first, second]) expect(await ended(id)).toMatchObject({ status: 'completed' })
+  expect(await documents('turns')).toHaveLength(10)
+  expect((await histories(first.workflow_id)).count).toBeGreaterThan(2)
+})
+
 test('cancelled between histories: it undoes what it had done, and ends', async () => {
   const tasks = `do:
   - before:

@@ -162,6 +162,14 @@ export const KINDS: readonly Kind[] = [
     output: { done: true },
   },
   {
+    // Long enough for its place to be given back.
+    name: 'wait-place',
+    head: 'concurrency: { limit: 1, holdWhileWaiting: false }\n',
+    tasks: `  - a: { wait: { milliseconds: 1200 } }
+  - b: { call: collection.create, with: { name: kinds, document: { n: 4 } }, output: { as: '\${ .n }' } }`,
+    output: 4,
+  },
+  {
     name: 'timeout',
     tasks: '  - a: { wait: { hours: 1 }, timeout: { after: { milliseconds: 50 } } }',
     status: 'faulted',

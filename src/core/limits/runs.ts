@@ -39,6 +39,8 @@ export const RUN_LIMITS = {
     /** Made while a run is begun: how many are kept for runs that have not asked yet, for how long, and of which flows it is known to be in vain. */
     beginnings: { keptMax: 256, keptMs: 1_000, vainKept: 10_000 },
   },
+  /** For how long a run that waits keeps a place that it would give back: others wait for it meanwhile. */
+  placeKeptMs: 250,
   /** How long a task waits for the end of a record, longer than Temporal waits for the task; and how long that is tried in all. */
   records: { holdMs: 15_000, patienceMs: 600_000 },
   /** Of a worker: more than wait for servers elsewhere, so that they hold up no record. */

@@ -1,7 +1,7 @@
 /** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
 
 import { uuidOf } from '../../core/ids.ts'
-import { type FlowRunInput, RUN_PROTOCOL, type RunTrigger } from '../../core/run.ts'
+import { type FlowRunInput, type PlaceTurn, RUN_PROTOCOL, type RunTrigger } from '../../core/run.ts'
 import type { Json } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -65,18 +65,22 @@ interface PendingRow extends WithSecrets {
   readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
 }
 
-/** Starts executions that have their place, one by one. What cannot be started stays pending, and is tried again later. */
-export async function beginPending(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
+/**
+ * Lets executions go on that have their place, one by one: starts those that have not begun, and tells those that have. What
+ * cannot be done now is done again later (mending.ts).
+ */
+export async function goOn(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
     try {
-      await beginOne(scope, id)
+      if (!(await beginOne(scope, id))) await tell(scope, id)
     } catch (error) {
-      scope.report(error, 'an execution waits to be started')
+      scope.report(error, 'an execution waits to go on')
     }
   }
 }
 
-async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
+/** @returns whether it had not begun */
+async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
     with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
@@ -86,9 +90,20 @@ async function beginOne(scope: WorkspaceScope, id: string): Promise<void> {
       left join admissions a on a.execution_id = e.id
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select chosen.*, ${SEALED} from chosen`)
-  if (row === undefined) return
+  if (row === undefined) return false
   await begin(scope, runOf(scope, row))
   await cancelUnwanted(scope, row)
+  return true
+}
+
+/** Tells one that has its place again, and has not heard of it. */
+async function tell(scope: WorkspaceScope, id: string): Promise<void> {
+  const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
+    select e.workflow_id, a.turn from admissions a join executions e on e.id = a.execution_id
+    where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
+  if (row === undefined) return
+  const value: PlaceTurn = { execution_id: id, turn: row.turn }
+  await scope.runs.signal(row.workflow_id, { name: 'placed', value })
 }
 
 function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {

@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Standing } from '../../platform/standing.ts'
-import { beginPending } from './begin.ts'
+import { goOn } from './begin.ts'
 import { giveBack, handOn } from './places.ts'
 
 interface Suspected {
@@ -13,6 +13,8 @@ interface Suspected {
   /** It has its place in a row of its own. */
   readonly has_place: boolean
   readonly is_unwanted: boolean
+  /** It has its place again, and has not heard of it. */
+  readonly is_unheard: boolean
   readonly is_rerun: boolean
   /** Of an execution that another one runs: whether that one goes on, and may yet start it. */
   readonly parent_is_open: boolean
@@ -31,18 +33,19 @@ export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean)
   const standing = await scope.runs.standing(row.workflow_id)
   if (standing === 'open') {
     if (row.is_unwanted) await scope.runs.cancel(row.workflow_id)
+    if (row.is_unheard) await goOn(scope, [id])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // What a rerun begins with stands with its place alone.
   else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin && !row.is_being_begun) await beginPending(scope, [id])
+  else if (mayBegin && !row.is_being_begun) await goOn(scope, [id])
 }
 
 /** Hands free places of a key on, and starts who has them now. */
 export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
   const next = await scope.rows<{ id: string }>(handOn(flowId, key))
-  await beginPending(
+  await goOn(
     scope,
     next.map(({ id }) => id),
   )
@@ -52,6 +55,7 @@ export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: s
 function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined> {
   return scope.row<Suspected>(sql`
     select e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
+      coalesce(a.unheard, false) as is_unheard,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
       e.trigger_kind = 'schedule' and a.execution_id is null
@@ -80,7 +84,7 @@ async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<v
     openSteps(id),
     giveBack(id),
   )
-  await beginPending(
+  await goOn(
     scope,
     next.map((row) => String(row['id'])),
   )

@@ -17,7 +17,9 @@ export const Queue = Type.Object(
     limit: Type.Integer(),
     running: Type.Integer({ description: 'Executions that have a place.' }),
   },
-  { description: 'Of an execution that waits for a place (`concurrency` of its flow).' },
+  {
+    description: 'Of an execution that waits for a place (`concurrency` of its flow), to begin or to go on.',
+  },
 )
 export type Queue = Static<typeof Queue>
 
@@ -58,14 +60,19 @@ export const giveBack = (id: string): Sql => sql`select g as id from tenon.give_
 export const handOn = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
 
+/** A statement: who has its place again, for that turn, knows it. */
+export const heard = (id: string, turn: number): Sql => sql`
+  update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
+
 /** A statement that says where an execution stands in its queue; no row where it waits for none. */
 export const queueOf = (id: string): Sql => sql`
   select a.key, a.max as limit,
     (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
-      and q.state = 'queued' and q.seq <= a.seq) as position,
+      and q.state in ('queued', 'returning')
+      and tenon.place_rank(q.state, q.seq) <= tenon.place_rank(a.state, a.seq)) as position,
     (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
       and q.state = 'admitted') as running
-  from admissions a where a.execution_id = ${id} and a.state = 'queued'`
+  from admissions a where a.execution_id = ${id} and a.state in ('queued', 'returning')`
 
 /**
  * Ends an execution that waits in its queue; nothing of it has begun.

@@ -7,8 +7,8 @@ import type { RunEventUpdate } from '../../core/run-events.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { beginPending } from './begin.ts'
-import { giveBack } from './places.ts'
+import { goOn } from './begin.ts'
+import { giveBack, heard } from './places.ts'
 
 /**
  * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended. Where a workflow task
@@ -73,6 +73,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           cut = excluded.cut, reused = excluded.reused, ended_at = excluded.ended_at`,
     // The third, whose rows are read below.
     ...(update.ended_at === undefined ? [] : [giveBack(id)]),
+    ...(update.placed === undefined ? [] : [heard(id, update.placed)]),
     ...(events.length > 0 ? [tell(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
@@ -80,7 +81,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   scope.told(id, update.ended_at !== undefined)
   // Should this process end here, whoever mends finds them: they have their places.
   if (next.length > 0)
-    await beginPending(
+    await goOn(
       scope,
       next.map((each) => String(each['id'])),
     )

@@ -24,6 +24,7 @@ describe('what is compiled', () => {
       limit: 1,
       onLimit: 'refuse',
     })
+    expect(flow('{ limit: 1, holdWhileWaiting: false }').concurrency?.holdWhileWaiting).toBe(false)
     expect(flow('{ limit: 1, onLimit: cancel_running }').concurrency?.onLimit).toBe('cancel_running')
   })
 
@@ -35,7 +36,6 @@ describe('what is compiled', () => {
     ["{ limit: '5' }", 'wrong_type 4:23 /concurrency/limit'],
     ['{ limit: 1, limt: 2 }', 'unknown_key 4:26 /concurrency/limt'],
     ['{ limit: 1, onLimit: wait }', 'value_invalid 4:35 /concurrency/onLimit'],
-    ['{ limit: 1, holdWhileWaiting: false }', 'unsupported_feature 4:44 /concurrency/holdWhileWaiting'],
     ['{ limit: 1, holdWhileWaiting: 1 }', 'wrong_type 4:44 /concurrency/holdWhileWaiting'],
     ["{ limit: 1, key: '${ $context.x }' }", 'expression_invalid 4:35 /concurrency/key'],
     ["{ limit: 1, key: '${ $secrets.x }' }", 'expression_invalid 4:35 /concurrency/key'],
