@@ -37,6 +37,7 @@ async function main(): Promise<void> {
   const scopes = new Scopes(platform.access)
   const requests = new Requests(scopes, platform.egress)
   const beginnings = new Beginnings(platform.codec, (call, request) => requests.brief(call, request))
+  const kept = config.TENON_CACHED_RUNS
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
@@ -47,7 +48,10 @@ async function main(): Promise<void> {
     shutdownForceTime: '8s',
     // A dead worker's runs are taken over after this; the default is 10 s.
     stickyQueueScheduleToStartTimeout: '3s',
-    ...(config.TENON_CACHED_RUNS !== undefined && { maxCachedWorkflows: config.TENON_CACHED_RUNS }),
+    ...(kept !== undefined && { maxCachedWorkflows: kept }),
+    // With no cache the SDK has room for one run; for the task of another it gives the one at work up, even while its local calls
+    // go on, and then the task of that one is lost until it has run out.
+    ...(kept === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
   forgetPromiseStacks()
   const path = config.TENON_WORKFLOW_BUNDLE
