@@ -81,7 +81,7 @@ function stillLet(ask: () => Promise<void>): () => Promise<void> {
 /** What a refused sender still sends is read, so that it comes to read our answer; but not for long. */
 export function drain({ raw }: FastifyRequest): void {
   if (raw.complete || raw.destroyed) return
-  const timer = setTimeout(() => raw.socket.destroy(), LIMITS.drainMs)
+  const timer = setTimeout(() => raw.destroy(), LIMITS.drainMs)
   raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
   raw.resume()
 }

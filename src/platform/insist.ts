@@ -1,6 +1,5 @@
 /** Asks again for a while where a server is away: a worker that gave up at once would spend an attempt of somebody's call. */
 
-import { setTimeout as delay } from 'node:timers/promises'
 import { Problem } from '../core/problem.ts'
 
 const FIRST_MS = 50
@@ -20,7 +19,7 @@ export async function insist<T>(
     } catch (error) {
       if (!isPassing(error) || performance.now() + waitMs > untilMs) throw error
     }
-    await delay(waitMs)
+    await new Promise((over) => setTimeout(over, waitMs))
   }
 }
 

@@ -157,7 +157,8 @@ describe('taken ahead', () => {
     const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const sent = vi.spyOn(Redis.prototype, 'sendCommand')
     const tripsFor = ({ bucket }: Charge) =>
-      sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket)).length
+      sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket))
+        .length
     const lane = async () => {
       for (let n = 0; n < 100; n++) {
         const found = await shared.charge([busy], false)

@@ -7,11 +7,6 @@ import { Problem } from '../../src/core/problem.ts'
 import type { Access } from '../../src/platform/access.ts'
 import type { Log } from '../../src/platform/log.ts'
 
-// Its timers are not those that can be turned.
-vi.mock('node:timers/promises', () => ({
-  setTimeout: (ms: number) => new Promise((done) => setTimeout(done, ms)),
-}))
-
 const UUID = '01890a5d-ac96-774b-bcce-b302099a8057'
 const ID = 'exec_01h455vb4pex5vsknk084sn02q'
 const WORKFLOW = `ten_01h455vb4pex5vsknk084sn02q:ws_01h455vb4pex5vsknk084sn02q:flow_1:${UUID}`
