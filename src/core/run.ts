@@ -107,6 +107,9 @@ export interface FlowRunInput {
   readonly continued?: RunContinued
 }
 
+/** The {@link RUN_PROTOCOL} of a run. */
+export const protocolOf = (input: Partial<FlowRunInput> | undefined): number => input?.protocol ?? 1
+
 /** What `$workflow` and `$secrets` show of a run (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
 export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
   return {

@@ -82,7 +82,7 @@ const ConfigSchema = Type.Object({
     Type.Integer({
       minimum: 0,
       description:
-        'Runs whose state each worker keeps between their steps; others are read from their history. By its memory where absent.',
+        'Runs whose state each worker keeps between their steps; others are read from their history, and with 0 one run is at work at a time. By its memory where absent.',
     }),
   ),
   TENON_MCP_ORIGINS: Type.String({

@@ -2,7 +2,7 @@
 
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
 import type { Tried } from '../activities/contract.ts'
-import type { FlowRunInput } from '../core/run.ts'
+import { type FlowRunInput, protocolOf } from '../core/run.ts'
 import { settled } from './settled.ts'
 
 /**
@@ -18,7 +18,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
       {
         execute: (input, next) => {
           // Runs that began before there was this go on as they were.
-          isOrdered = ((input.args[0] as Partial<FlowRunInput> | undefined)?.protocol ?? 1) >= 3
+          isOrdered = protocolOf(input.args[0] as Partial<FlowRunInput> | undefined) >= 3
           return next(input)
         },
       },

@@ -68,9 +68,11 @@ interface PendingRow extends WithSecrets {
 /**
  * Lets executions go on that have their place, one by one: starts those that have not begun, and tells those that have. What
  * cannot be done now is done again later (mending.ts).
+ * @param whom rows `{id}`, as places are given back and handed on (places.ts)
  */
-export async function goOn(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
-  for (const id of ids) {
+export async function goOn(scope: WorkspaceScope, whom: readonly { readonly id?: unknown }[]): Promise<void> {
+  for (const row of whom) {
+    const id = String(row.id)
     try {
       if (!(await beginOne(scope, id))) await tell(scope, id)
     } catch (error) {

@@ -10,16 +10,13 @@ export async function leavePlace(scope: WorkspaceScope, { execution_id, turn }: 
   const next = await scope.rows<{ id: string }>(
     sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
   )
-  await goOn(
-    scope,
-    next.map(({ id }) => id),
-  )
+  await goOn(scope, next)
 }
 
 interface Wanted {
   readonly has_it: boolean
   /** Who has a place now, since the queue was looked at. */
-  readonly others: readonly string[]
+  readonly others: readonly { readonly id: string }[]
 }
 
 /**
@@ -31,7 +28,7 @@ export async function wantPlace(
   { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
 ): Promise<boolean> {
   const row = await scope.row<Wanted>(sql`
-    select w.has_it, to_json(w.others) as others
+    select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
     from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
   await goOn(scope, row?.others ?? [])
   return row?.has_it ?? true

@@ -8,6 +8,7 @@ import { goOn } from './begin.ts'
 import { giveBack, handOn } from './places.ts'
 
 interface Suspected {
+  readonly id: string
   readonly workflow_id: string
   readonly status: string
   /** It has its place in a row of its own. */
@@ -33,28 +34,24 @@ export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean)
   const standing = await scope.runs.standing(row.workflow_id)
   if (standing === 'open') {
     if (row.is_unwanted) await scope.runs.cancel(row.workflow_id)
-    if (row.is_unheard) await goOn(scope, [id])
+    if (row.is_unheard) await goOn(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // What a rerun begins with stands with its place alone.
   else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin && !row.is_being_begun) await goOn(scope, [id])
+  else if (mayBegin && !row.is_being_begun) await goOn(scope, [row])
 }
 
 /** Hands free places of a key on, and starts who has them now. */
 export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
-  const next = await scope.rows<{ id: string }>(handOn(flowId, key))
-  await goOn(
-    scope,
-    next.map(({ id }) => id),
-  )
+  await goOn(scope, await scope.rows<{ id: string }>(handOn(flowId, key)))
 }
 
 /** One that is open, and does not wait in a queue. */
 function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined> {
   return scope.row<Suspected>(sql`
-    select e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
+    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
       coalesce(a.unheard, false) as is_unheard,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
@@ -84,10 +81,7 @@ async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<v
     openSteps(id),
     giveBack(id),
   )
-  await goOn(
-    scope,
-    next.map((row) => String(row['id'])),
-  )
+  await goOn(scope, next)
 }
 
 const openSteps = (id: string): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()

@@ -80,11 +80,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   if (row === undefined) throw notFound('execution')
   scope.told(id, update.ended_at !== undefined)
   // Should this process end here, whoever mends finds them: they have their places.
-  if (next.length > 0)
-    await goOn(
-      scope,
-      next.map((each) => String(each['id'])),
-    )
+  await goOn(scope, next)
 }
 
 const tell = (id: string, events: readonly RunEventUpdate[]) => sql`
