@@ -2,6 +2,7 @@
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
 import { aRoom, call, type Reply, type Room } from '../support/tenants.ts'
 
 let room: Room
@@ -209,6 +210,30 @@ test('a method that nobody knows is no fault of ours', async () => {
     expect(status, method).toBeGreaterThanOrEqual(400)
     expect(status, method).toBeLessThan(500)
   }
+})
+
+test('who is refused and sends on without end has its answer, and is cut off', async () => {
+  const { hostname, port } = new URL(inject('tenon').url)
+  const socket = connect({ host: hostname, port: Number(port) })
+  // What it sends after it was cut off is no failure of the test.
+  const ended = new Promise((done) => socket.once('close', done).on('error', done))
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += String(chunk)
+  })
+  socket.write(
+    'POST /v1/collections/notes/documents HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n',
+  )
+  const drip = setInterval(() => socket.write(' '), 50)
+  const begunMs = performance.now()
+  try {
+    await ended
+  } finally {
+    clearInterval(drip)
+    socket.destroy()
+  }
+  expect(answer).toMatch(/^HTTP\/1.1 401 /)
+  expect(performance.now() - begunMs).toBeLessThan(6 * LIMITS.drainMs)
 })
 
 test('a request id of the caller is kept where it is harmless, else replaced', async () => {
