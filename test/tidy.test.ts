@@ -67,6 +67,13 @@ test('every skipped test says why', () => {
   expect(skipped.map(({ name }) => name)).toEqual([])
 })
 
+test('files of tests share a process: none puts anything in place of its modules or settings', () => {
+  const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
+  const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))
+  // What it sets is taken back.
+  expect(those.map(({ name }) => name)).toEqual(['test/stack/supervise.test.ts'])
+})
+
 /** Without comments. */
 function code(text: string): string {
   return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\/\/.*$/gm, '')

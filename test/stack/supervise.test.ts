@@ -60,7 +60,9 @@ describe('run', () => {
 
   it('passes only the environment that it was given', async () => {
     process.env['TENON_TEST_SECRET'] = 'leak'
-    await supervisor.run({ ...sh('env', 'env; exec sleep 60'), env: { GIVEN: 'yes' } })
+    await supervisor
+      .run({ ...sh('env', 'env; exec sleep 60'), env: { GIVEN: 'yes' } })
+      .finally(() => delete process.env['TENON_TEST_SECRET'])
     await eventually(() => written('env').includes('GIVEN=yes'))
     expect(written('env')).not.toContain('leak')
   })
