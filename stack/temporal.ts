@@ -60,7 +60,7 @@ async function start(context: StartContext): Promise<Started> {
   const port = await context.ports.take('temporal', PREFERRED_PORT)
   const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
   const address = `127.0.0.1:${port}`
-  const cli = parseVersions(await execute(command, ['--version'], { timeoutMs: 10_000 }))
+  const cli = parseVersions(await execute(command, ['--version'], { timeoutMs: 60_000 }))
   let version = ''
   await context.supervisor.run({
     name: 'temporal',
