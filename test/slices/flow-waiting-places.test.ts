@@ -187,26 +187,6 @@ describe('one that queues to go on', () => {
     expect((await runs.read(back)).ended_at).toBeNull()
     // It rests when it has asked: then its place is free.
     open()
-    await new Promise((done) => setTimeout(done, 4000))
-    console.log(
-      JSON.stringify(
-        [await placeOf(back), await placeOf(busy), await runs.read(back), await runs.read(busy)],
-        null,
-        1,
-      ),
-    )
-    const { withRawClient } = await import('../support/temporal.ts')
-    await withRawClient(async (c) => {
-      const h = await c.workflow.getHandle((await runs.read(back)).workflow_id).fetchHistory()
-      console.log(
-        h.events
-          ?.map(
-            (e) =>
-              `${e.eventId} ${e.eventType} ${JSON.stringify(Object.values(e).find((v) => typeof v === 'object' && v && 'activityType' in v))?.slice(0, 150)}`,
-          )
-          .join('\n'),
-      )
-    })
     expect(await runs.ended(back)).toMatchObject({ status: 'cancelled' })
     await go(busy)
     await runs.ended(busy)
