@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
-import { afterAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { type Limit, limitOf } from '../../src/platform/limiter/limit.ts'
 import { type Charge, LocalLedger } from '../../src/platform/limiter/local-ledger.ts'
 import { passageOf } from '../../src/platform/limiter/passage.ts'
@@ -156,6 +156,7 @@ describe('taken ahead', () => {
     const busy = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const sent = vi.spyOn(Redis.prototype, 'sendCommand')
+    onTestFinished(() => sent.mockRestore())
     const tripsFor = ({ bucket }: Charge) =>
       sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket))
         .length
@@ -172,7 +173,6 @@ describe('taken ahead', () => {
     expect(tripsFor(busy)).toBeGreaterThan(0)
     expect(tripsFor(busy)).toBeLessThan(70)
     expect(await takenOf(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
-    sent.mockRestore()
   })
 
   test('a request finds what those before it in its process took, whatever is taken ahead', async () => {
