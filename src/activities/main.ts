@@ -16,10 +16,11 @@ import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
 import { openNearStarts } from './near-starts.ts'
-import { forgetPromiseStacks } from './promise-stacks.ts'
+
 import { recording } from './recording.ts'
 import { Requests } from './requests.ts'
 import { Scopes } from './scopes.ts'
+import { prepareWorkflowThreads } from './workflow-threads.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -53,7 +54,7 @@ async function main(): Promise<void> {
     // go on, and then the task of that one is lost until it has run out.
     ...(kept === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
-  forgetPromiseStacks()
+  prepareWorkflowThreads()
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
   const workers = await Promise.all([

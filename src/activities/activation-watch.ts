@@ -1,0 +1,65 @@
+/** One watchdog for each activation of a workflow, where the SDK sets one on each of its calls into the sandbox. */
+
+import type { Context, RunningScriptOptions, Script } from 'node:vm'
+
+/** What the SDK asks of a thread, and is answered by its `requestId` (`lib/workflow/workflow-worker-thread.js`). */
+interface Request {
+  readonly requestId: bigint
+  readonly input: { readonly type: string; readonly isolateExecutionTimeoutMs?: number }
+}
+interface Internals {
+  binding(name: 'async_wrap'): { clearAsyncIdStack(): void }
+}
+type Listener = (request: Request) => unknown
+
+/**
+ * A watchdog is a thread of the system that is made, and waited for, whenever one is set: of nine or ten for a short run, a tenth
+ * of its latency. Set once around all calls of an activation, it ends what runs for too long as it did: the task fails, and the thread
+ * goes on with the runs of others. Where the SDK begins and ends a run nothing of a tenant is there, and nothing is watched.
+ *
+ * Evaluated in a thread before the SDK is.
+ */
+export function watchActivations(): void {
+  const { Script } = process.getBuiltinModule('node:vm')
+  const { parentPort: port } = process.getBuiltinModule('node:worker_threads')
+  if (port === null) return
+  let timeout = 0
+  let work = () => {}
+
+  const { runInContext } = Script.prototype
+  Script.prototype.runInContext = function (this: Script, context: Context, options?: RunningScriptOptions) {
+    return runInContext.call(this, context, { ...options, timeout: undefined })
+  }
+
+  Object.defineProperty(globalThis, Symbol.for('tenon.activation'), { value: () => work() })
+  const script = new Script(`globalThis[Symbol.for('tenon.activation')]()`)
+
+  const watch = ({ requestId }: Request, answer: () => unknown) => {
+    let isAnswered = false
+    work = () => {
+      answer()
+      isAnswered = true
+    }
+    try {
+      script.runInThisContext({ timeout })
+    } catch (error) {
+      // Node pushes the asynchronous context of whatever a promise begins, and would pop it at its end, which never came: it ends
+      // the process over that. As after an exception that nobody has caught, the stack is emptied.
+      ;(process as unknown as Internals).binding('async_wrap').clearAsyncIdStack()
+      const { message, name, stack } = error as Error
+      // Where it has come in the last moment the SDK answers by itself.
+      if (!isAnswered) port.postMessage({ requestId, result: { type: 'error', message, name, stack } })
+    }
+  }
+  const watched = (listener: Listener) => (request: Request) => {
+    const { type, isolateExecutionTimeoutMs } = request.input
+    timeout = isolateExecutionTimeoutMs ?? timeout
+    if (type === 'activate-workflow') watch(request, () => listener(request))
+    else listener(request)
+  }
+  const { on } = port
+  Object.assign(port, {
+    on: (event: string, listener: Listener) =>
+      on.call(port, event, event === 'message' ? watched(listener) : listener),
+  })
+}
