@@ -8,6 +8,7 @@ import { type Started, startPlatform } from '../test/support/start.ts'
 import { usedUs } from './cpu.ts'
 import { handWritten } from './flows/hand.ts'
 import { zigflow } from './flows/zigflow.ts'
+import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
 import { aRoom } from './room.ts'
 
@@ -68,7 +69,7 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     reply.setHeader('content-type', 'application/json').end('{"ok":true}')
   }).listen(port, '127.0.0.1')
   const input = { n: 1, url: `http://127.0.0.1:${port}/` }
-  const { admin, workspaceId } = await aRoom(running)
+  const { admin, workspaceId, apikey } = await aRoom(running)
   const base = `/v1/flows/workspaces/${workspaceId}/definitions`
   for (const [name, source] of Object.entries(SOURCES)) {
     await admin.post(base, { source })
@@ -78,8 +79,10 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
   const hand = await handWritten(address)
   const peer = await zigflow(address, input.url)
   if (peer === undefined) print('Zigflow is left out: ZIGFLOW names no program.')
+  const send = sender(running.url, { apikey, prefer: 'wait=30' }, LANES)
   const flow = async (name: keyof typeof SOURCES) => {
-    const run = await admin.post<{ status: string }>(`${base}/${name}/executions`, { input }, 30)
+    const reply = await send('POST', `${base}/${name}/executions`, JSON.stringify({ input }))
+    const run = JSON.parse(reply) as { status: string }
     if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
   }
   const worksOf = (name: Work): Readonly<Record<string, () => Promise<unknown>>> => ({
