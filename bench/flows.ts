@@ -69,7 +69,7 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     reply.setHeader('content-type', 'application/json').end('{"ok":true}')
   }).listen(port, '127.0.0.1')
   const input = { n: 1, url: `http://127.0.0.1:${port}/` }
-  const { admin, workspaceId, apikey } = await aRoom(running)
+  const { admin, workspaceId, authorization } = await aRoom(running)
   const base = `/v1/flows/workspaces/${workspaceId}/definitions`
   for (const [name, source] of Object.entries(SOURCES)) {
     await admin.post(base, { source })
@@ -79,18 +79,41 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
   const hand = await handWritten(address)
   const peer = await zigflow(address, input.url)
   if (peer === undefined) print('Zigflow is left out: ZIGFLOW names no program.')
-  const send = sender(running.url, { apikey, prefer: 'wait=30' }, LANES)
+  const send = sender(running.url, { authorization, prefer: 'wait=30' }, LANES)
   const flow = async (name: keyof typeof SOURCES) => {
     const reply = await send('POST', `${base}/${name}/executions`, JSON.stringify({ input }))
     const run = JSON.parse(reply) as { status: string }
     if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
   }
-  const worksOf = (name: Work): Readonly<Record<string, () => Promise<unknown>>> => ({
+  const worksOf = (name: Work): Works => ({
     'by hand': () => hand.run(name, input),
     flow: () => flow(name),
     ...(name === 'calls' && { 'flow, with tasks': () => flow('tasks') }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
+  const processes = [
+    [hand.pid, peer?.pid, stack.supervisor.pid('worker')],
+    [stack.supervisor.pid('api')],
+    ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
+  ]
+  try {
+    await compare(names, worksOf, processes)
+  } finally {
+    await Promise.all([hand.stop(), peer?.stop()])
+    echo.close()
+  }
+}
+
+type Works = Readonly<Record<string, () => Promise<unknown>>>
+/** Of each group of processes, whose processor's time is told together. */
+type Pids = readonly (number | undefined)[]
+
+/** Who does each work, when they are warm: one at a time, then many at once. */
+async function compare(
+  names: readonly Work[],
+  worksOf: (name: Work) => Works,
+  processes: readonly Pids[],
+): Promise<void> {
   for (const name of names) {
     for (const work of Object.values(worksOf(name))) await throughput(lanesOf(name), WARM_UP_MS, work)
   }
@@ -101,29 +124,13 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
       print(`${name}, ${who}`, p50Ms, p99Ms, p50Ms / (figures['by hand']?.p50Ms ?? 0))
   }
   print(`\n${LANES} at once`, 'per s', '× by hand', 'worker µs', 'API µs', 'servers µs')
-  for (const name of names) {
-    const processes = [
-      [hand.pid, peer?.pid, stack.supervisor.pid('worker')],
-      [stack.supervisor.pid('api')],
-      ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
-    ]
-    await crowded(name, lanesOf(name), worksOf(name), processes)
-  }
-  await Promise.all([hand.stop(), peer?.stop()])
-  echo.close()
+  for (const name of names) await crowded(name, lanesOf(name), worksOf(name), processes)
 }
 
 const lanesOf = (name: Work) => (name === 'fan' ? 4 : LANES)
 
-type Pids = readonly (number | undefined)[]
-
 /** Turn by turn, with the processor's time of groups of processes for each run. */
-async function crowded(
-  name: string,
-  lanes: number,
-  works: Readonly<Record<string, () => Promise<unknown>>>,
-  processes: readonly Pids[],
-): Promise<void> {
+async function crowded(name: string, lanes: number, works: Works, processes: readonly Pids[]): Promise<void> {
   const used = () => processes.map((pids) => pids.reduce((sum: number, pid) => sum + usedUs(pid), 0))
   const sums = new Map<string, { rates: number[]; us: number[]; runs: number }>()
   for (let turn = 0; turn < TURNS; turn++) {

@@ -8,6 +8,8 @@ export interface Room {
   readonly url: string
   /** With the operator's rights. */
   readonly admin: ApiClient
+  /** The same rights, for a client of another kind. */
+  readonly authorization: string
   readonly tenantId: string
   readonly workspaceId: string
   readonly apikey: string
@@ -15,9 +17,8 @@ export interface Room {
 
 /** A tenant with one workspace and a service key. */
 export async function aRoom({ url, clientId, clientSecret }: Running): Promise<Room> {
-  const admin = new ApiClient(url, {
-    authorization: `Bearer ${await fetchToken(url, clientId, clientSecret)}`,
-  })
+  const authorization = `Bearer ${await fetchToken(url, clientId, clientSecret)}`
+  const admin = new ApiClient(url, { authorization })
   const slug = `bench-${randomBytes(6).toString('hex')}`
   const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
   const body = { tenant_id: tenant.id, name: 'Bench', slug }
@@ -27,5 +28,5 @@ export async function aRoom({ url, clientId, clientSecret }: Running): Promise<R
     kind: 'service',
     name: 'bench',
   })
-  return { url, admin, tenantId: tenant.id, workspaceId: workspace_id, apikey: key }
+  return { url, admin, authorization, tenantId: tenant.id, workspaceId: workspace_id, apikey: key }
 }
