@@ -1,12 +1,12 @@
 /** Documents against a prepared schema: what is wrong with them, found in bounded time. */
 
-import { readFileSync } from 'node:fs'
 import { createContext, Script } from 'node:vm'
 import { Check, Errors } from 'typebox/schema'
 import { Settings } from 'typebox/system'
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
+import { threadMs } from '../../platform/thread-time.ts'
 import type { Prepared } from './prepare.ts'
 
 Settings.Set({ maxErrors: LIMITS.faultsShownMax })
@@ -88,29 +88,16 @@ function watched<T>(evaluate: () => T): T {
   CLOCK['evaluate'] = evaluate
   try {
     for (let timeout: number = LIMITS.validationMs; ; timeout *= 2) {
-      const beforeMs = usedMs()
+      const beforeMs = threadMs()
       const ended = within<T>(timeout)
       if (ended !== TIMED_OUT) return ended
-      if (usedMs() - beforeMs > LIMITS.validationMs / 2 || timeout > LIMITS.validationMs * 8) break
+      if (threadMs() - beforeMs > LIMITS.validationMs / 2 || timeout > LIMITS.validationMs * 8) break
     }
   } finally {
     CLOCK['evaluate'] = undefined
   }
   const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms.`
   throw new Problem('validation_too_costly', { detail })
-}
-
-/**
- * The processor's time that this thread has used. What others of the process use meanwhile, collecting garbage or compiling, is
- * counted only where the system does not tell them apart (Linux does: proc(5), `schedstat`).
- */
-function usedMs(): number {
-  try {
-    return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1_000_000
-  } catch {
-    const { user, system } = process.cpuUsage()
-    return (user + system) / 1_000
-  }
 }
 
 const TIMED_OUT = Symbol('timed out')
