@@ -31,7 +31,8 @@ test('what many branches do at the same time is written together', async () => {
     )
     const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
     expect(writes).toBeGreaterThan(0)
-    expect(writes).toBeLessThan(10)
+    // Each waits for the one before, and takes along what has happened meanwhile: how much that is, a busy machine decides.
+    expect(writes).toBeLessThan(calls.length / 2)
   } finally {
     await outside.close()
   }
