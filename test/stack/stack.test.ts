@@ -1,12 +1,11 @@
 /** The whole stack: it answers, comes back after a kill, is found by a second start, and dies with its parent. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as delay } from 'node:timers/promises'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { Connection } from '@temporalio/client'
@@ -21,6 +20,7 @@ const dir = mkdtempSync(join(tmpdir(), 'tenon-stack-'))
 chmodSync(dir, 0o711)
 let stack: Stack
 let owner: ChildProcess
+let owned: readonly number[]
 
 const options = { dir, ephemeral: false, env: withoutServers(process.env), onProgress: () => {} }
 
@@ -30,11 +30,11 @@ beforeAll(async () => {
     ['--import', 'tsx', fileURLToPath(new URL('owner.ts', import.meta.url)), dir],
     {
       env: options.env,
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     },
   )
-  stack = await startStack(options)
-}, 60_000)
+  ;[stack, owned] = await Promise.all([startStack(options), pidsOf(owner)])
+})
 
 afterAll(async () => {
   owner?.kill('SIGKILL')
@@ -114,11 +114,11 @@ describe('a server that is killed', () => {
 
 describe('an owner that is killed', () => {
   it('takes its servers with it within 5 s', { timeout: 30_000 }, async () => {
-    const pids = await pidsOf(owner)
-    expect(pids).toHaveLength(4)
+    expect(owned).toHaveLength(4)
+    expect(owned.filter(isDead)).toEqual([])
     const killedAt = Date.now()
     owner.kill('SIGKILL')
-    await eventually(() => pids.every(isDead), 8_000)
+    await eventually(() => owned.every(isDead), 8_000)
     expect(Date.now() - killedAt).toBeLessThan(5_000)
   })
 })
@@ -193,11 +193,10 @@ async function pong(url: string): Promise<void> {
   }
 }
 
-async function pidsOf(child: ChildProcess): Promise<number[]> {
-  const output = child.stdout
-  if (output === null) throw new TypeError('The owner has no output')
-  const [line] = (await Promise.race([once(createInterface(output), 'line'), delay(20_000, [''])])) as [
-    string,
-  ]
-  return (JSON.parse(line) as { pids: number[] }).pids
+/** Of its servers, when they run. @throws Error with what it says where it ends before */
+async function pidsOf({ stdout, stderr }: ChildProcess): Promise<number[]> {
+  if (stdout === null || stderr === null) throw new TypeError('The owner has no output')
+  const complaints = text(stderr)
+  for await (const line of createInterface(stdout)) return (JSON.parse(line) as { pids: number[] }).pids
+  throw new Error(`The owner has started nothing: ${await complaints}`)
 }
