@@ -82,11 +82,6 @@ const failureOf = (workflowType: string) =>
     (error: Error) => error.message,
   )
 
-function resultOf(successful: Completion['successful']): unknown {
-  const result = successful?.commands?.[0]?.completeWorkflowExecution?.result
-  return JSON.parse(Buffer.from(result?.data ?? []).toString())
-}
-
 test.each(['atOnce', 'inPromises', 'inConditions', 'turnByTurn'])(
   '%s: its time ends, and others go on',
   async (type) => {
