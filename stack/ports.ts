@@ -1,8 +1,15 @@
 /** Free loopback ports: the remembered or preferred one, else the next free one; any free one when ephemeral. */
 
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
 const PORT_MAX = 65_535
+/**
+ * Below those that systems hand out by themselves (Linux from 32768, others from 49152, RFC 6335): between our look at a port and the
+ * listener's start, nobody who connects, or listens wherever there is room, is given it.
+ */
+const ANY_FROM = 15_000
+const ANY_TO = 32_000
 
 /** Hands out ports, never the same one twice. */
 export class Ports {
@@ -26,8 +33,8 @@ export class Ports {
     usable: (port: number) => boolean = () => true,
   ): Promise<number> {
     for (let port = this.#remembered[name] ?? preferred; ; port += 1) {
-      const candidate = this.#any ? await anyPort() : port
-      if (candidate > PORT_MAX) throw new Error(`No port from ${preferred} upwards is free for ${name}`)
+      if (port > PORT_MAX) throw new Error(`No port from ${preferred} upwards is free for ${name}`)
+      const candidate = this.#any ? randomInt(ANY_FROM, ANY_TO) : port
       if ([...this.#taken.values()].includes(candidate) || !usable(candidate)) continue
       // Kept before the check, since servers take their ports at the same time.
       this.#taken.set(name, candidate)
@@ -43,23 +50,10 @@ export class Ports {
 }
 
 /** Whether nothing listens on a loopback port. */
-async function isFree(port: number): Promise<boolean> {
-  return (await listen(port)) !== undefined
-}
-
-async function anyPort(): Promise<number> {
-  const port = await listen(0)
-  if (port === undefined) throw new Error('No loopback port is free')
-  return port
-}
-
-function listen(port: number): Promise<number | undefined> {
+function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()
-    server.once('error', () => resolve(undefined))
-    server.listen(port, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : undefined))
-    })
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
   })
 }

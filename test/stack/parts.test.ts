@@ -38,6 +38,16 @@ describe('ports', () => {
     server.close()
   })
 
+  it('gives any one only where the system gives none to others meanwhile', async () => {
+    const ports = new Ports({ remembered: { a: 40_000 }, any: true })
+    const taken = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
+    expect(new Set(taken).size).toBe(50)
+    expect(Math.max(...taken)).toBeLessThan(32_768)
+    const { server, port } = await occupy()
+    expect(taken).not.toContain(port)
+    server.close()
+  })
+
   it('prefers the remembered one', async () => {
     const { server, port } = await occupy()
     await new Promise((resolve) => server.close(resolve))

@@ -2,7 +2,6 @@
 
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { launch } from '../../src/cli/host/launch.ts'
 import { Ports } from '../../stack/ports.ts'
@@ -20,7 +19,7 @@ export interface Running {
   readonly logs: string
   /** Environment of the platform's own processes. */
   readonly env: Readonly<Record<string, string>>
-  /** A loopback port that flows may call; nobody listens there until a test does. */
+  /** Loopback ports that flows may call; nobody listens there until a test does. */
   readonly echoPorts: readonly number[]
 }
 
@@ -69,11 +68,12 @@ export async function startPlatform(
   )
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
-    const echoPorts = await closedPorts(4)
+    const ports = new Ports({ remembered: {}, any: true })
+    const echoPorts = await Promise.all([1, 2, 3, 4].map((n) => ports.take(`echo-${n}`, 0)))
     const launched = await launch({
       stack,
       dir,
-      port: await new Ports({ remembered: {}, any: true }).take('api', 0),
+      port: await ports.take('api', 0),
       masterKey,
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
@@ -114,12 +114,4 @@ async function onFreePorts(start: () => Promise<Stack>): Promise<Stack> {
       if (attempt === 3 || !/address already in use/i.test(String(error))) throw error
     }
   }
-}
-
-async function closedPorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))))
-  const ports = servers.map((server) => (server.address() as { port: number }).port)
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))))
-  return ports
 }
