@@ -16,7 +16,6 @@ import { hearing } from './hearing.ts'
 import { createActivities } from './index.ts'
 import { mender } from './mender.ts'
 import { openNearStarts } from './near-starts.ts'
-
 import { recording } from './recording.ts'
 import { Requests } from './requests.ts'
 import { Scopes } from './scopes.ts'
