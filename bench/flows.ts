@@ -12,7 +12,7 @@ import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
 import { aRoom } from './room.ts'
 
-const LATENCY_ROUNDS = 40
+const LATENCY_ROUNDS = 120
 const LANES = 50
 const TURNS = 3
 const TURN_MS = 6_000

@@ -5,7 +5,10 @@ export interface Figures {
   readonly p99Ms: number
 }
 
-/** One after the other, `rounds` times each, interleaved, after a tenth of that as warm-up. */
+/**
+ * One after the other, `rounds` times each, interleaved, after a tenth of that as warm-up. Every other round goes
+ * backwards: what one leaves to be done in the background is not always in the way of the same next one.
+ */
 export async function interleaved<Name extends string>(
   rounds: number,
   works: Readonly<Record<Name, () => Promise<unknown>>>,
@@ -13,7 +16,7 @@ export async function interleaved<Name extends string>(
   const names = Object.keys(works) as Name[]
   const times = new Map<Name, number[]>(names.map((name) => [name, []]))
   for (let round = -Math.ceil(rounds / 10); round < rounds; round++) {
-    for (const name of names) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const startedMs = performance.now()
       await works[name]()
       if (round >= 0) times.get(name)?.push(performance.now() - startedMs)
