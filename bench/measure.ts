@@ -6,8 +6,8 @@ export interface Figures {
 }
 
 /**
- * One after the other, `rounds` times each, interleaved, after a tenth of that as warm-up. Every other round goes
- * backwards: what one leaves to be done in the background is not always in the way of the same next one.
+ * One after the other, `rounds` times each, after a tenth of that as warm-up. Each round has its own order, and nobody follows
+ * upon itself: what one leaves to be done in the background is in the way of each other equally often.
  */
 export async function interleaved<Name extends string>(
   rounds: number,
@@ -15,8 +15,10 @@ export async function interleaved<Name extends string>(
 ): Promise<Record<Name, Figures>> {
   const names = Object.keys(works) as Name[]
   const times = new Map<Name, number[]>(names.map((name) => [name, []]))
+  let last: Name | undefined
   for (let round = -Math.ceil(rounds / 10); round < rounds; round++) {
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+    for (const name of shuffled(names, last)) {
+      last = name
       const startedMs = performance.now()
       await works[name]()
       if (round >= 0) times.get(name)?.push(performance.now() - startedMs)
@@ -26,6 +28,15 @@ export async function interleaved<Name extends string>(
     Name,
     Figures
   >
+}
+
+/** In any order that does not begin with `last`. */
+function shuffled<Name>(names: readonly Name[], last: Name | undefined): readonly Name[] {
+  const order = names
+    .map((name) => ({ name, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ name }) => name)
+  return order[0] === last && order.length > 1 ? shuffled(names, last) : order
 }
 
 /** How many per second with `lanes` at once, for `ms`. */
