@@ -52,4 +52,6 @@ export const RUN_LIMITS = {
   runInputBytesMax: 4_194_304,
   runBodyBytesMax: 4_456_448,
   runInputDepthMax: 64,
+  /** Of the schema of a flow's input, before it is started: some 10 ms. */
+  inputCheckSteps: 100_000,
 } as const

@@ -8,6 +8,11 @@ export const WORK = {
     title: 'The flow is not valid',
     help: 'See `faults`: each has line and column.',
   },
+  input_invalid: {
+    status: 422,
+    title: 'The input does not fit the schema of the flow',
+    help: 'See `errors`: each has a pointer. Nothing was started.',
+  },
   function_invalid: {
     status: 422,
     title: 'The function is not valid',

@@ -1,7 +1,7 @@
 /** The one way in which an execution begins, whatever has asked for it: a row first, then its workflow. */
 
 import { createHash } from 'node:crypto'
-import type { Concurrency } from '../../../flows-dsl/ir.ts'
+import type { Concurrency, FlowIR } from '../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -15,6 +15,7 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { begin, cancelRun, handlesOf, SEALED, type SealedSecrets } from './begin.ts'
 import { findFlow } from './definitions.ts'
+import { checkInput, isAskedFor } from './input.ts'
 import { giveBack, type Taken, takePlace } from './places.ts'
 
 /** What is to run, and why. */
@@ -103,6 +104,8 @@ interface AdmittedRow {
   readonly version: number
   readonly ir: string
   readonly concurrency: Concurrency | null
+  /** Its input is looked at first. */
+  readonly is_checked: boolean
   readonly secrets: readonly string[]
   readonly sealed: SealedSecrets
   readonly workflow_id: string
@@ -112,10 +115,11 @@ interface AdmittedRow {
 
 /**
  * Writes the execution's row and reads what it is to run, in one round trip: of the versions that are meant, the newest;
- * of an execution that is there, its own. Where its flow bounds how many run, a second trip writes it with its place.
+ * of an execution that is there, its own. Where its flow says how its input is, or bounds how many run, a second trip writes
+ * it, with its place.
  * @param which a condition on the flow `f` and its version `v`
  * @returns undefined where there is none
- * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`,
+ * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`, `input_invalid`,
  *   `validation_failed` where the input yields no key
  */
 export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Promise<Admitted | undefined> {
@@ -124,6 +128,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
   const { id } = start
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
+    v.checks_input and ${isAskedFor(start.trigger)}::boolean as is_checked,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -137,7 +142,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
       (select ${columns}, false from ${joined}
         where not exists (select from known) and ${which} order by v.version desc limit 1)
     ), admitted as (
-      ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null`)}
+      ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
     )
     select chosen.*, ${SEALED} from chosen`
   const [[row] = []] = (await scope.along('writing', admission).catch(goneMeanwhile)) as unknown as [
@@ -145,9 +150,21 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
   ]
   if (row === undefined) return undefined
   const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
-  if (row.concurrency === null || row.is_old) return admitted
-  return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
+  if (row.is_old) return admitted
+  if (row.is_checked) checkInput(admitted.run.ir as FlowIR, admitted.run.input)
+  if (row.concurrency !== null)
+    return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
+  if (row.is_checked) await scope.along('writing', written(start, pinned(row))).catch(goneMeanwhile)
+  return admitted
 }
+
+/** The version that was read, for the trip that writes. */
+const pinned = ({
+  workflow_id,
+  flow_id,
+  version,
+}: AdmittedRow) => sql`select ${workflow_id}::text as workflow_id,
+  ${flow_id}::text as flow_id, ${version}::integer as version`
 
 /** The row of an execution. @param chosen `workflow_id, flow_id, version` */
 function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, chosen: Sql): Sql {
@@ -169,11 +186,9 @@ async function hasPlace(
   run: FlowRunInput,
   start: Start,
 ): Promise<boolean> {
-  const chosen = sql`select ${row.workflow_id}::text as workflow_id, ${row.flow_id}::text as flow_id,
-    ${row.version}::integer as version`
   const isChild = start.trigger.kind === 'flow'
   const [, [taken] = []] = (await scope
-    .batch(written(start, chosen), takePlace(concurrency, run, isChild))
+    .batch(written(start, pinned(row)), takePlace(concurrency, run, isChild))
     .catch(goneMeanwhile)) as unknown as [unknown, Taken[]?]
   for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
   return taken?.state === 'admitted'

@@ -73,10 +73,11 @@ export const publishFlow = inWorkspace({
         .batch(
           sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
           sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency, created_by)
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
+              checks_input, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${textArray(secrets)}::text[],
-            ${ir.concurrency ?? null}, ${scope.actor.subject})
+            ${ir.concurrency ?? null}, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject})
           returning ${COLUMNS}`,
           ...before,
           ...reconciled(scope, id, latest_version + 1, ir),
