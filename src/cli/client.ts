@@ -9,16 +9,19 @@ export class ApiError extends Error {
   readonly problem: Readonly<Record<string, unknown>>
 
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
-    const { code, detail, title, hint, request_id } = problem
-    super(
-      [`${code ?? status}: ${detail ?? title ?? 'no detail'}`, hint, request_id && `request ${request_id}`]
-        .filter(Boolean)
-        .join('\n  '),
-    )
+    const { code, detail, title, hint, errors, request_id } = problem
+    const said = `${code ?? status}: ${detail ?? title ?? 'no detail'}`
+    super([said, ...each(errors), hint, request_id && `request ${request_id}`].filter(Boolean).join('\n  '))
     this.name = 'ApiError'
     this.status = status
     this.problem = problem
   }
+}
+
+/** Where there are several faults, a line for each; one alone is in the sentence about it. */
+function each(errors: unknown): string[] {
+  if (!Array.isArray(errors) || errors.length < 2) return []
+  return errors.map(({ pointer, name, detail }) => `${pointer || name} ${detail}`)
 }
 
 export class ApiClient {

@@ -25,6 +25,7 @@ beforeAll(async () => {
   const flows = {
     narrow: `concurrency: { limit: 1 }\ndo: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     greet: 'do: [{ hello: { set: { message: Hello } } }, { rest: { wait: PT0.1S } }]',
+    strict: `input: { schema: { document: { required: [n], properties: { m: { type: integer } } } } }\ndo: [{ a: { set: { x: 1 } } }]`,
     ask: `do: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     bad: `do:\n  - first: { set: { x: 1 } }\n  - find:\n      call: collection.get\n      with: { name: a, ${document} }`,
     held: `onFault: hold\ndo: [{ find: { call: collection.get, with: { name: a, ${document} } } }]`,
@@ -67,6 +68,12 @@ const plain = (text: string) =>
     .replaceAll(/run_[0-9a-z]+/g, 'run_X')
     .replaceAll(/ +\+\d+\.\d+s/g, ' +T')
     .replaceAll(/\b[\d.]+m?s\b/g, 'T')
+
+test('run says of each fault of an input where it is', async () => {
+  const { code, stdout, stderr } = await tenon('flow', 'run', 'strict', '--input', '{"m":"two"}')
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/input_invalid: .* 2 places\.\n +\/input\/m .*integer\n +\/input .*`n`\n/)
+})
 
 test('run tells what happens, in lines where nobody looks, and gives the output alone', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'greet')

@@ -18,8 +18,12 @@ export const isAskedFor = ({ kind }: RunTrigger): boolean => kind === 'manual' |
 export function checkInput({ input }: FlowIR, given: Json): void {
   const errors = input?.schema === undefined ? [] : faultsOf(input.schema, given)
   if (errors.length === 0) return
+  const [first, second] = errors
   throw new Problem('input_invalid', {
-    detail: `${errors[0]?.pointer || 'It'} ${errors[0]?.message}.`,
+    detail:
+      second === undefined
+        ? `${first?.pointer || 'It'} ${first?.message}.`
+        : `It does not fit in ${errors.length} places.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
