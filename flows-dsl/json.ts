@@ -58,6 +58,9 @@ export function clip(text: string, bytesMax: number): string {
   return clipped
 }
 
+/** A step of a JSON pointer as it was before it stood in one (RFC 6901 §4). */
+export const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
+
 /** One more step of a JSON pointer (RFC 6901 §3). */
 export function pointerTo(parent: string, key: string | number): string {
   return `${parent}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`

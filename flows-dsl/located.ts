@@ -1,6 +1,6 @@
 /** Knows a definition as data with places: every value says where in the source it stands. */
 
-import { type Json, objectOf } from './json.ts'
+import { type Json, objectOf, unescaped } from './json.ts'
 
 /** `line` and `column` (in UTF-16 units) count from 1. */
 export interface Place {
@@ -60,7 +60,7 @@ export function plainOf(value: Located): Json {
 export function findAt(root: Located, pointer: string): { at: Place; value: Located } | undefined {
   let found: { at: Place; value: Located } | undefined = { at: root, value: root }
   for (const step of pointer.split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = unescaped(step)
     const value: Located | undefined = found?.value
     if (value?.kind === 'map') found = entryOf(value, key)
     else {

@@ -85,11 +85,19 @@ export class Desk {
     const { pointer, iteration } = task
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return { pointer, name, kind, iteration, place: this.frames.placeOf(task), summary }
+    return {
+      pointer,
+      name,
+      kind,
+      iteration,
+      place: this.frames.placeOf(task),
+      around: this.frames.pathTo(task),
+      summary,
+    }
   }
 
   #flowStep(): StepRef {
     const { name } = this.ir.document
-    return { pointer: '', name, kind: 'flow', iteration: 0, place: '', summary: name }
+    return { pointer: '', name, kind: 'flow', iteration: 0, place: '', around: '', summary: name }
   }
 }

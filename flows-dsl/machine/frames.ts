@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf } from '../json.ts'
-import { nameOf, placeOf } from './places.ts'
+import { nameOf, pathOf, placeOf } from './places.ts'
 import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
 
 /** A frame that is to be added: the table gives it its number, its place, and no children. */
@@ -30,6 +30,13 @@ export class Frames {
     const around: Frame[] = []
     for (let at: Frame | undefined = task; at !== undefined; at = this.get(at.parent)) around.unshift(at)
     return placeOf(around)
+  }
+
+  /** For people: the tasks around a task, each with how often it has run a list of its own before ({@link pathOf}). */
+  pathTo(task: TaskFrame): string {
+    const around: Frame[] = []
+    for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) around.unshift(at)
+    return pathOf(around)
   }
 
   get(id: number): Frame | undefined {

@@ -4,6 +4,7 @@
  * first, and in another version of the flow, wherever in its list the task stands there.
  */
 
+import { unescaped } from '../json.ts'
 import type { Frame } from './state.ts'
 
 /** Of what can be begun several times, which effects are not; `/` before it. */
@@ -26,6 +27,17 @@ export function placeOf(around: readonly Frame[]): string {
   return around
     .map((frame) => `${nameOf(frame) ?? ''}${frame.nth === undefined ? '' : `~x${frame.nth}`}`)
     .join('')
+}
+
+/** @param around as of {@link placeOf}, without the task itself @returns such as `each[2] / both` */
+export function pathOf(around: readonly Frame[]): string {
+  const names: string[] = []
+  for (const frame of around) {
+    const time = frame.nth === undefined ? '' : `[${frame.nth}]`
+    if (frame.is === 'task') names.push(unescaped(nameOf(frame)?.slice(1) ?? ''))
+    if (names.length > 0) names.push(`${names.pop()}${time}`)
+  }
+  return names.join(' / ')
 }
 
 /** Where tasks stand that a task begins again: all but the first time that it runs its list. */

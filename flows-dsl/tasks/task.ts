@@ -16,6 +16,8 @@ export interface StepRef {
   readonly iteration: number
   /** The same in every run that takes the same way (machine/places.ts). */
   readonly place: string
+  /** The tasks around it by their names, the outermost first: `each[2] / both`; empty at the top. */
+  readonly around: string
   /** One line for people, at most 200 bytes of UTF-8. */
   readonly summary: string
 }

@@ -15,6 +15,7 @@ import type { Activities, CallFailure, FunctionCall, Tried, Where } from '../act
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
 import type { Ahead } from './ahead.ts'
+import { lineOf } from './details.ts'
 import { causeOf } from './failures.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
@@ -133,7 +134,7 @@ export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Js
 
 /** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
 function send(request: CallRequest, sent: FunctionCall): Promise<Json> {
-  const options = { summary: request.step.summary, retry: RETRY }
+  const options = { summary: lineOf(request.step), retry: RETRY }
   // Never cancelled: it ends soon, and the SDK fails the task where one ends as it is given up (invalid transition).
   if (request.local === true)
     return CancellationScope.nonCancellable(() => localCalls(request, options)(sent))

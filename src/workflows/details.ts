@@ -1,10 +1,23 @@
 /** What an operator reads of a run in the Temporal UI: which it is, and where it is at; names of a definition, never data. */
 
 import { setCurrentDetails } from '@temporalio/workflow'
+import { clip, utf8Length } from '../../flows-dsl/json.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 
 /** Of many steps at once so many are named. */
 const NAMED_MAX = 10
+
+/** Of the tasks around a step so much is named, the inner ones first of all. */
+const AROUND_BYTES_MAX = 120
+const LINE_BYTES_MAX = 200
+
+/** What stands beside a call or a timer of a step: the way to it by the names of tasks, and what it does. */
+export function lineOf({ around, summary }: StepRef): string {
+  if (around === '') return summary
+  let way = around
+  while (utf8Length(way) > AROUND_BYTES_MAX && way.includes(' / ')) way = way.slice(way.indexOf(' / ') + 3)
+  return clip(`${way === around ? '' : '… / '}${way} / ${summary}`, LINE_BYTES_MAX)
+}
 
 export class Details {
   readonly #title: string

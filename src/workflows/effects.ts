@@ -15,7 +15,7 @@ import { LIMITS } from '../core/limits.ts'
 import { type FlowRunInput, protocolOf } from '../core/run.ts'
 import type { Ahead } from './ahead.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
-import type { Details } from './details.ts'
+import { type Details, lineOf } from './details.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
 import type { Place } from './place.ts'
@@ -79,7 +79,7 @@ function sleeping(books: Books): Effects['sleep'] {
     if (!limits) ahead.drop()
     if (hold.isOn) await stillness(books)
     refuseEndless(step)
-    const { summary } = step
+    const summary = lineOf(step)
     if (!limits) recorder.waits(step)
     const heldMs = hold.heldMs()
     const left = limits ? undefined : details.at(step)

@@ -94,6 +94,7 @@ test('a canary in all that a run is given, gives, and fails with is nowhere; nam
   const texts = await standing(room.tenantId, 5)
   expect(texts.filter((text) => text.includes(CANARY))).toEqual([])
   const found = (text: string) => texts.some((each) => each.includes(text))
-  for (const shown of ['Flow all-ways v1', 'keep: call collection.create', 'rest: wait', 'raised (418)'])
+  const calls = ['keep: call collection.create', 'guard / wrong: call collection.get', 'rest: wait']
+  for (const shown of ['Flow all-ways v1', ...calls, 'raised (418)'])
     expect([shown, found(shown)]).toEqual([shown, true])
 })

@@ -73,6 +73,25 @@ test('summaries of calls', async () => {
   ])
 })
 
+test('a step says which tasks are around it, and how often they have run their lists', async () => {
+  const flow = `${HEAD}do:
+  - all: { for: { each: n, in: '\${ [1, 2] }' }, do: [{ a/b: { do: [{ put: { set: { n: 1 } } }] } }] }
+  - both: { fork: { branches: [{ left: { do: [{ put: { set: { n: 1 } } }] } }, { right: { set: { n: 2 } } }] } }`
+  const { events } = await trace(flow, { input: {} })
+  const ways = events.filter(({ phase }) => phase === 'started').map(({ step }) => [step.name, step.around])
+  expect(ways).toEqual([
+    ['all', ''],
+    ['a/b', 'all'],
+    ['put', 'all / a/b'],
+    ['a/b', 'all[1]'],
+    ['put', 'all[1] / a/b'],
+    ['both', ''],
+    ['left', 'both'],
+    ['put', 'both / left'],
+    ['right', 'both'],
+  ])
+})
+
 test('a summary has at most 200 bytes and ends at a code point', async () => {
   const flow = `${HEAD}do: [{ a: { set: { ${'😀'.repeat(80)}: 1 } } }]`
   const { events } = await trace(flow, { input: {} })
