@@ -88,7 +88,10 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
   const worksOf = (name: Work): Works => ({
     'by hand': () => hand.run(name, input),
     flow: () => flow(name),
-    ...(name === 'calls' && { 'flow, with tasks': () => flow('tasks') }),
+    ...(name === 'calls' && {
+      'by hand, local': () => hand.run('callsBeside', input),
+      'flow, with tasks': () => flow('tasks'),
+    }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
   const processes = [

@@ -1,12 +1,14 @@
 /** What somebody would write by hand in TypeScript for the same work: the limit of a flow that is interpreted. */
 
-import { proxyActivities } from '@temporalio/workflow'
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 
 export interface HandActivities {
   get(url: string): Promise<unknown>
 }
 
-const { get } = proxyActivities<HandActivities>({ startToCloseTimeout: '10s', retry: { maximumAttempts: 3 } })
+const OPTIONS = { startToCloseTimeout: '10s', retry: { maximumAttempts: 3 } } as const
+const { get } = proxyActivities<HandActivities>(OPTIONS)
+const { get: getBeside } = proxyLocalActivities<HandActivities>(OPTIONS)
 
 export async function steps({ n }: { n: number }): Promise<unknown> {
   const first = { n: n + 1 }
@@ -20,6 +22,13 @@ export async function calls({ url }: { url: string }): Promise<unknown> {
   await get(url)
   await get(url)
   return get(url)
+}
+
+/** As somebody writes it who knows that a request which changes nothing needs no task of its own. */
+export async function callsBeside({ url }: { url: string }): Promise<unknown> {
+  await getBeside(url)
+  await getBeside(url)
+  return getBeside(url)
 }
 
 export async function fan({ url }: { url: string }): Promise<unknown> {

@@ -10,7 +10,7 @@ let n = 0
 
 export interface Hand {
   readonly pid: number | undefined
-  run(type: 'steps' | 'calls' | 'fan', input: unknown): Promise<unknown>
+  run(type: 'steps' | 'calls' | 'callsBeside' | 'fan', input: unknown): Promise<unknown>
   stop(): Promise<void>
 }
 
