@@ -87,3 +87,8 @@ test('workflow ids are made of a ref in one file', async () => {
     'platform/temporal.ts',
   ])
 })
+
+test('what runs there are is asked of the database: nobody asks the visibility of Temporal', async () => {
+  const asking = /\b(workflow|schedule)\.(list|count)\(|(list|scan|count)\w*Workflow\w*\(/i
+  expect(await filesThat(asking)).toEqual([])
+})
