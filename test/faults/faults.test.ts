@@ -2,17 +2,22 @@
 
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { OPERATIONS } from '../../src/resources/index.ts'
 import { exported, importInto, openImport } from '../support/ndjson.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { Runs } from '../support/runs.ts'
 import type { Started } from '../support/start.ts'
 import {
+  aRoom,
   aStoringRoom,
+  aWorkspace,
   call as callAt,
   eventually,
   type Reply,
   type Room,
   unique,
 } from '../support/tenants.ts'
+import { FLOW_ROWS } from '../walls/flow-rows.ts'
 
 let own: OwnPlatform
 let started: Started
@@ -115,6 +120,63 @@ test('Temporal hangs: 503 with Retry-After, data routes go on, foreign ids are 4
     expect([foreign.status, mine.status, read.status]).toEqual([404, 503, 200])
   })
 }, 60_000)
+
+/** For how long a request waits for Temporal. */
+const PATIENCE_MS = 5_000
+
+/** All that a run is told, by what the sweep of the walls sends. */
+const COMMANDS = OPERATIONS.filter(
+  ({ http }) => http.method === 'POST' && http.path.includes('/executions/{id}/'),
+).map(({ name }) => FLOW_ROWS[name as 'execution.cancel'])
+
+/** A run that waits, in a room. */
+async function waiting(of: Room) {
+  const runs = new Runs(of, started.running)
+  const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
+  const id = await runs.start(flow)
+  return { flow, ...(await runs.shown(id, 'waiting')) }
+}
+
+test('Temporal hangs: it is asked of no run of others, whichever the command; what is ours is read and watched', async () => {
+  expect(COMMANDS).toHaveLength(9)
+  const { running: at } = started
+  const others = [await aWorkspace(room, at), await aRoom(at)]
+  const [mine, ...theirs] = [await waiting(room), ...(await Promise.all(others.map(waiting)))]
+  const send = (row: (typeof COMMANDS)[number], executionId: string) =>
+    call('POST', row.path({ room, executionId } as Parameters<typeof row.path>[0]), {
+      as: room.operator,
+      body: row.body?.(),
+    })
+  const get = (path: string) => call('GET', `${room.flows}${path}`, { as: room.operator })
+  await whileFrozen('temporal', async () => {
+    const given = send(FLOW_ROWS['execution.cancel'], mine.id)
+    const since = Date.now()
+    const refused = await Promise.all(
+      theirs.flatMap(({ id, flow_id }) => [
+        ...COMMANDS.map((row) => send(row, id)),
+        call('POST', `${room.flows}/definitions/${flow_id}/executions`, { as: room.operator, body: {} }),
+      ]),
+    )
+    expect(refused.map(({ status, body }) => `${status} ${body.code}`)).toEqual(
+      Array(2 * (COMMANDS.length + 1)).fill('404 not_found'),
+    )
+    const [listed, read, watched] = await Promise.all(
+      ['/executions', `/executions/${mine.id}`, `/executions/${mine.id}/events`].map(get),
+    )
+    expect(listed?.body.data.map(({ id }: { id: string }) => id)).toContain(mine.id)
+    expect(read?.body).toMatchObject({ id: mine.id, status: 'waiting' })
+    expect([watched?.status, watched?.body]).toEqual([200, expect.stringContaining('event: ready')])
+    // Who had asked Temporal would not have been answered yet.
+    expect(Date.now() - since).toBeLessThan(PATIENCE_MS)
+    expect(await given).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
+  })
+  // They are there: each hears what is said in its own workspace.
+  for (const [nth, { id }] of theirs.entries()) {
+    const runs = new Runs(others[nth] as Room, at)
+    expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
+    await runs.shown(id, 'completed')
+  }
+}, 90_000)
 
 test('Temporal dies and comes back: so do provisioning and flows', async () => {
   kill9('temporal')
