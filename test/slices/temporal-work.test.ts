@@ -8,6 +8,7 @@ import { QUEUES } from '../../src/platform/temporal.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled } from '../support/schedules.ts'
+import { buildIndex } from '../support/schemas.ts'
 import { reachable } from '../support/secrets.ts'
 import { suspendWorkspace } from '../support/suspension.ts'
 import { withRawClient } from '../support/temporal.ts'
@@ -30,7 +31,7 @@ beforeAll(async () => {
   await publishScheduled(room, 'tick', '{ every: PT1S }')
   await eventually(async () => (await executionsOf(room, 'tick')).find(({ ended_at }) => ended_at) && true)
   await publishScheduled(room, 'tick', '')
-  await builtIndex()
+  await buildIndex(room)
   expect((await suspendWorkspace(room, room.operator)).status).toBeLessThan(300)
   works = await begun()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
@@ -63,23 +64,6 @@ async function everyCall(): Promise<string> {
   } finally {
     await outside.close()
   }
-}
-
-async function builtIndex(): Promise<void> {
-  const as = room.operator
-  const body = {
-    ...{ workspace_id: room.workspaceId, collection: 'indexed', store: 'relational' },
-    schema: { properties: { n: { type: 'integer' } } },
-  }
-  const { body: schema } = await call('POST', '/v1/schemas', { as, body })
-  await call('POST', '/v1/collections/indexed/documents', { as: room.service, body: { n: 1 } })
-  const change = { indexes: [{ fields: ['n'] }] }
-  const built = await call('PUT', `/v1/schemas/${schema.id}`, {
-    as,
-    body: change,
-    headers: { prefer: 'wait=30' },
-  })
-  expect(built.status, JSON.stringify(built.body)).toBeLessThan(300)
 }
 
 /** All that was begun for the tenant, when something of each type has come as far as to ask for a task. */
