@@ -28,6 +28,7 @@ beforeAll(async () => {
     strict: `input: { schema: { document: { required: [n], properties: { m: { type: integer } } } } }\ndo: [{ a: { set: { x: 1 } } }]`,
     ask: `do: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     bad: `do:\n  - first: { set: { x: 1 } }\n  - find:\n      call: collection.get\n      with: { name: a, ${document} }`,
+    halfway: `do:\n  - note: { call: collection.create, with: { name: notes, document: {} } }\n  - find: { call: collection.get, with: { name: a, ${document} } }`,
     held: `onFault: hold\ndo: [{ find: { call: collection.get, with: { name: a, ${document} } } }]`,
   }
   for (const [name, tasks] of Object.entries(flows)) {
@@ -39,6 +40,11 @@ beforeAll(async () => {
   }
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
+
+interface Step {
+  readonly name: string
+  readonly reused: boolean
+}
 
 interface Ended {
   readonly code: number
@@ -207,6 +213,24 @@ test('retry goes on with a step that is held, in the same run', async () => {
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })
   expect(await until(id, 'suspended')).toMatchObject({ id })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
+}, 180_000)
+
+test('retry of a run that has failed is another run, from where it failed', async () => {
+  const id = await detached('halfway')
+  await until(id, 'faulted')
+  const again = await tenon('flow', 'retry', id, '--detach')
+  expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
+  const run = await until(again.stdout.trim(), 'faulted')
+  expect(run).toMatchObject({ rerun_of: id, trigger: { kind: 'rerun', id } })
+  expect(run.steps.map(({ name, reused }: Step) => [name, reused])).toEqual([
+    ['note', true],
+    ['find', false],
+  ])
+  const watched = await tenon('flow', 'retry', id)
+  expect([watched.code, JSON.parse(watched.stdout).status]).toEqual([1, 404])
+  expect(watched.stderr).toContain('at /do/1/find')
+  const notes = await call('GET', '/v1/collections/notes/documents', { as: room.service })
+  expect(notes.body.data).toHaveLength(1)
 }, 180_000)
 
 test('what is not there is said in one line', async () => {
