@@ -116,6 +116,45 @@ describe('approvals', () => {
     const { output } = await until(id, 'completed')
     expect(output.map(({ approved }: { approved: boolean }) => approved)).toEqual([true, false])
   })
+
+  const alone = (more = '') => `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
+
+  test('a rejection stops the run, where the step wants it so', async () => {
+    const id = await started(`${alone(', onReject: fault')}\n  - after: { set: { went: on } }`)
+    await until(id, 'waiting')
+    expect((await send(id, 'approve', { approved: false })).status).toBe(200)
+    const { error, steps } = await until(id, 'faulted')
+    expect(error).toMatchObject({
+      type: expect.stringMatching(/rejected$/),
+      detail: `It was rejected by ${subject}.`,
+      instance: '/do/0/ask',
+    })
+    expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])
+  })
+
+  test.each([true, false])('the flow goes its way by a decision: approved %s', async (approved) => {
+    const id = await started(`${alone()}
+  - which: { switch: [{ yes: { when: .approved, then: pay } }, { no: { then: refuse } }] }
+  - pay: { set: { paid: true }, then: end }
+  - refuse: { set: { refused: true } }`)
+    await until(id, 'waiting')
+    await send(id, 'approve', { approved })
+    const { output } = await until(id, 'completed')
+    expect(output).toEqual(approved ? { paid: true } : { refused: true })
+  })
+
+  test('what does not say whether is no decision: 400, and the run waits on', async () => {
+    const id = await started(ask('fourEyes: false'))
+    await until(id, 'waiting')
+    for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
+      expect([body, await send(id, 'approve', body)]).toMatchObject([
+        body,
+        { status: 400, body: { code: 'validation_failed' } },
+      ])
+    expect(await read(id)).toMatchObject({ status: 'waiting' })
+    await send(id, 'cancel')
+    await until(id, 'cancelled')
+  })
 })
 
 describe('steps that are held', () => {
