@@ -35,8 +35,8 @@ export class Runs {
   }
 
   /** @returns the execution's id */
-  async start(flow: string, body: object = {}): Promise<string> {
-    const { flows, operator: as } = this.#room
+  async start(flow: string, body: object = {}, as = this.#room.operator): Promise<string> {
+    const { flows } = this.#room
     const run = await this.#call('POST', `${flows}/definitions/${flow}/executions`, { as, body })
     if (run.status !== 201) throw new Error(JSON.stringify(run.body))
     return run.body.id

@@ -106,7 +106,7 @@ export async function tokenOf(
   claims: Record<string, unknown>,
   overrides: TokenOverrides = {},
 ): Promise<Caller> {
-  const at = inject('tenon')
+  const { at = inject('tenon') } = overrides
   const jwk = overrides.jwk ?? (await signingKey(at))
   const now = Math.floor(Date.now() / 1_000)
   const token = new SignJWT({ sub: 'user-1', iat: now, exp: now + 600, ...claims })
@@ -122,6 +122,8 @@ export interface TokenOverrides {
   /** null: the token names none. */
   readonly audience?: string | string[] | null
   readonly jwk?: JWK
+  /** Whose issuer signs it. */
+  readonly at?: Running
 }
 
 async function signingKey(at: Running): Promise<JWK> {
