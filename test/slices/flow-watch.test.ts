@@ -2,7 +2,6 @@
 /** The live stream of an execution: every kind of step in its order, from any place, for its own workspace alone. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../src/core/limits.ts'
 import { type Heard, listen, messages, stopHearing } from '../support/hear.ts'
 import { masked } from '../support/masked.ts'
 import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
@@ -255,25 +254,6 @@ describe('from any place', () => {
     })
     expect([odd.status, odd.body.errors[0].name]).toEqual([400, 'last_event_id'])
   })
-
-  test('of a run that goes on for long the newest events are kept', async () => {
-    const id = await started(
-      `  - all: { for: { in: "\${ [range(6100)] }" }, do: [{ e: { set: { x: 1 } } }] }`,
-    )
-    const { status } = await eventually(async () => {
-      const run = await read(id)
-      return run.ended_at === null ? undefined : run
-    }, 150_000)
-    expect(status).toBe('completed')
-    const [kept] = await asSuperuser<{ n: number }>(
-      'select count(*)::int as n from tenon.execution_events where execution_id = $1',
-      [id],
-    )
-    expect(kept?.n).toBe(LIMITS.executionEventsMax)
-    const heard = await toEnd(id)
-    expect(heard[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
-    expect(lines(heard).at(-1)).toBe('completed')
-  }, 180_000)
 })
 
 describe('for whom', () => {
