@@ -1,5 +1,6 @@
 /** Outbound HTTP through one guard: addresses are judged after DNS, the judged address is the one connected to. */
 
+import type { LookupAddress, LookupAllOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import {
   type ClientRequest,
@@ -79,13 +80,21 @@ const forbidden = new BlockList()
 for (const [net, bits] of FORBIDDEN_V4) forbidden.addSubnet(net, bits, 'ipv4')
 for (const [net, bits] of FORBIDDEN_V6) forbidden.addSubnet(net, bits, 'ipv6')
 
+/** All addresses of a name. */
+type Find = (hostname: string, options: LookupAllOptions) => Promise<LookupAddress[]>
+
 export class Egress {
   readonly #allowed: ReadonlySet<string>
+  readonly #guard: LookupFunction
   readonly #connections = new Connections()
 
-  /** @param allowed `host:port` texts that are reached whatever their address */
-  constructor(allowed: readonly string[]) {
+  /**
+   * @param allowed `host:port` texts that are reached whatever their address
+   * @param find who is asked for names: the system, where nobody is named
+   */
+  constructor(allowed: readonly string[], find: Find = lookup) {
     this.#allowed = new Set(allowed)
+    this.#guard = guardedBy(find)
   }
 
   /**
@@ -109,7 +118,7 @@ export class Egress {
     const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
     if (!trusted && isIP(host) !== 0) judge(host)
-    const guard = trusted ? undefined : guardedLookup
+    const guard = trusted ? undefined : this.#guard
     const way = { agent: false, ...(guard && { lookup: guard }) } as const
     if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
     const agent = this.#connections.agentOf(owner, url.protocol, guard)
@@ -133,20 +142,22 @@ const refused = (why: string) =>
   new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
 
 /** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
-const guardedLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }).then(
-    (found) => {
-      try {
-        for (const { address } of found) judge(address)
-      } catch (error) {
-        return callback(error as Error, '')
-      }
-      const [first] = found
-      if (options.all) return callback(null, found as never)
-      return callback(null, first?.address ?? '', first?.family ?? 4)
-    },
-    (error: Error) => callback(error as NodeJS.ErrnoException, ''),
-  )
+function guardedBy(find: Find): LookupFunction {
+  return (hostname, options, callback) => {
+    find(hostname, { ...options, all: true }).then(
+      (found) => {
+        try {
+          for (const { address } of found) judge(address)
+        } catch (error) {
+          return callback(error as Error, '')
+        }
+        const [first] = found
+        if (options.all) return callback(null, found)
+        return callback(null, first?.address ?? '', first?.family ?? 4)
+      },
+      (error: Error) => callback(error as NodeJS.ErrnoException, ''),
+    )
+  }
 }
 
 type Connecting = Pick<RequestOptions, 'agent' | 'lookup'>
