@@ -44,7 +44,7 @@ export interface Effects {
   random(): number
   /**
    * Begins the work, which never rejects, before it answers. `cancel` makes every call and sleep that is pending
-   * or begun within it reject. What is shielded is not cancelled with the run.
+   * or begun within it reject. What is shielded, as what undoes something, is not cancelled with the run.
    */
   scope(work: () => Promise<void>, options?: { isShielded: boolean }): { cancel(): void }
   /** Whether the run should go on elsewhere; asked when something has happened. */
@@ -225,7 +225,8 @@ export class Drive {
     this.#open.set(id, { cancel: () => {} })
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
       this.#bound.set(id, effect.do)
-    const scope = this.#effects.scope(work, { isShielded: this.#isCancelled })
+    // Whatever it is undone for, nobody keeps a run from undoing.
+    const scope = this.#effects.scope(work, { isShielded: this.#machine.state.undoing !== undefined })
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 
