@@ -1,14 +1,20 @@
 /** Made-up flows, and how a run of one is held against what the simulator says of it: the same end, by the same steps. */
 
+import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect } from 'vitest'
+import type { Json } from '../../flows-dsl/ir.ts'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 import { eventually } from '../support/tenants.ts'
 import { flowTexts } from './generated.ts'
 import type { Place } from './place.ts'
+import type { Case } from './scenario.ts'
 
 const TRACE_MAX = 500
+const CORPUS = new URL('corpus/', import.meta.url)
+/** What a flow asks of the world has no answer here, or takes its time. */
+const OF_THE_WORLD = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
 
 interface Told {
   readonly status: string
@@ -35,15 +41,35 @@ export function isShort(source: string): boolean {
   return ir !== undefined && simulate(ir, { input: {} }).trace.length < TRACE_MAX
 }
 
+/** A flow of the corpus, with the input of one of its cases. */
+export interface CorpusFlow {
+  readonly name: string
+  readonly source: string
+  readonly input: Json
+}
+
+/** Those of the corpus that ask nothing of the world. */
+export function quietCorpus(): CorpusFlow[] {
+  const read = (file: string) => readFileSync(new URL(file, CORPUS), 'utf8')
+  const files = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
+  return files.flatMap((file) => {
+    const source = read(file)
+    const text = read(file.replace('.yaml', '.json'))
+    if (OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(text)) return []
+    const cases = Object.values(JSON.parse(text) as Record<string, Case>)
+    return cases.map(({ input }, n) => ({ name: `${file.replace('.yaml', '')}-${n}`, source, input }))
+  })
+}
+
 /** Runs a flow under a name and holds it against its simulation. @returns how it ended */
-export async function agrees(place: Place, name: string, source: string): Promise<string> {
+export async function agrees(place: Place, name: string, source: string, input: Json = {}): Promise<string> {
   const simulated = await eventually(async () => {
-    const asked = await place.call('POST', `${place.room.flows}/simulate`, { source, input: {} })
+    const asked = await place.call('POST', `${place.room.flows}/simulate`, { source, input })
     // There are so many places for simulations, and others may have them.
     return asked.status === 503 ? undefined : asked.body
   })
   await place.publish(name, source)
-  const run = await place.ended((await place.begin(name, {})).id)
+  const run = await place.ended((await place.begin(name, input)).id)
   expect(essence(run), source).toEqual(essence(simulated))
   const entered = simulated.trace
     .filter(({ phase }: { phase: string }) => phase === 'started' || phase === 'skipped')
