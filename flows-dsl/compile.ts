@@ -19,10 +19,11 @@ import {
 } from 'yaml'
 import { type Catalogue, Checker } from './checker.ts'
 import { compileDefinition } from './definition.ts'
-import { docsOf, excerptOf, type Fault, type FaultCode } from './faults.ts'
+import { type Fault, type FaultCode, told } from './faults.ts'
 import type { FlowIR } from './ir.ts'
 import { pointerTo, utf8Length } from './json.ts'
 import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
+import { warningsOf } from './warnings.ts'
 
 export type { Catalogue } from './checker.ts'
 
@@ -34,9 +35,22 @@ export interface CompileOptions {
 }
 
 /** `definition` says where in the source each value stands (located.ts, `findAt`). */
-export type Compiled =
-  | { readonly ir: FlowIR; readonly definition: Located; readonly faults: readonly [] }
-  | { readonly ir: undefined; readonly definition: undefined; readonly faults: readonly Fault[] }
+interface Flow {
+  readonly ir: FlowIR
+  readonly definition: Located
+  readonly faults: readonly []
+  /** What is hardly meant, and stops nothing. */
+  readonly warnings: readonly Fault[]
+}
+
+interface NoFlow {
+  readonly ir: undefined
+  readonly definition: undefined
+  readonly faults: readonly Fault[]
+  readonly warnings: readonly []
+}
+
+export type Compiled = Flow | NoFlow
 
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
@@ -47,7 +61,7 @@ const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collecti
 
 /**
  * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
- * @returns the compiled flow, or all faults (the first 100) in the order of their places; never throws
+ * @returns the compiled flow with its warnings, or all faults (the first 100 of either) by their places; never throws
  */
 export function compile(source: string, options: CompileOptions): Compiled {
   const checker = new Checker(options.catalogue)
@@ -56,14 +70,8 @@ export function compile(source: string, options: CompileOptions): Compiled {
     : undefined
   const ir = root && compileDefinition(root, checker)
   if (root !== undefined && ir !== undefined && checker.faults.length === 0)
-    return { ir, definition: root, faults: [] }
-  const lines = source.split('\n')
-  const shown = checker.faults.map((fault) => withExcerpt(fault, lines))
-  return {
-    ir: undefined,
-    definition: undefined,
-    faults: shown.sort((a, b) => a.line - b.line || a.column - b.column),
-  }
+    return { ir, definition: root, faults: [], warnings: told(warningsOf(ir, root), source) }
+  return { ir: undefined, definition: undefined, faults: told(checker.faults, source), warnings: [] }
 }
 
 function checkSize(
@@ -76,11 +84,6 @@ function checkSize(
   const start = { line: 1, column: 1, pointer: '' }
   checker.fault('source_too_large', start, `The definition is larger than ${sizeBytesMax} bytes.`)
   return false
-}
-
-function withExcerpt(fault: Fault, lines: readonly string[]): Fault {
-  const excerpt = excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column)
-  return { ...fault, docs: docsOf(fault.code), excerpt }
 }
 
 /** Reads one source: tokens, then documents, then values with places. */

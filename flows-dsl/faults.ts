@@ -1,10 +1,11 @@
-/** Knows every fault a definition can have, how one is shown, and which name was probably meant. */
+/** Knows every fault a definition can have, and every warning, how one is shown, and which name was probably meant. */
 
 import type { FaultKind } from './faults/kind.ts'
 import { NAME_FAULTS } from './faults/names.ts'
 import { SHAPE_FAULTS } from './faults/shape.ts'
 import { SOURCE_FAULTS } from './faults/source.ts'
 import { TASK_FAULTS } from './faults/tasks.ts'
+import { WARNINGS } from './faults/warnings.ts'
 
 /** The table of faults: code → what all faults of this code share. Codes are part of the interface. */
 export const FAULTS = {
@@ -12,6 +13,7 @@ export const FAULTS = {
   ...SHAPE_FAULTS,
   ...TASK_FAULTS,
   ...NAME_FAULTS,
+  ...WARNINGS,
 } as const satisfies Record<string, FaultKind>
 
 export type FaultCode = keyof typeof FAULTS
@@ -32,8 +34,18 @@ export interface Fault {
   readonly excerpt?: string
 }
 
+/** Faults as they are told: in the order of their places, each with its page and its line. */
+export function told(faults: readonly Fault[], source: string): Fault[] {
+  const lines = source.split('\n')
+  const shown = faults.map((fault) => {
+    const excerpt = excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column)
+    return { ...fault, docs: docsOf(fault.code), excerpt }
+  })
+  return shown.sort((a, b) => a.line - b.line || a.column - b.column)
+}
+
 /** Where the page about a code is. */
-export function docsOf(code: string): string {
+function docsOf(code: string): string {
   return `/docs/flows/faults/${code}`
 }
 

@@ -18,8 +18,8 @@ export interface InnerList {
   readonly tasks: readonly TaskNode[]
   /** Why the first task is entered: an edge each. */
   readonly entries: readonly Pick<Way, 'kind' | 'label'>[]
-  /** Each of the tasks is entered by itself. */
-  readonly apart?: boolean
+  /** Each of the tasks is entered by itself; all of them must go on for what comes after, or any. */
+  readonly apart?: 'all' | 'any'
   /** Where its end leads: on from the task, perhaps by a directive (`next`), or back to the task. */
   readonly goes: 'on' | 'back' | 'nowhere'
   readonly next?: string | undefined
@@ -34,18 +34,28 @@ interface Shape {
 /** The text of the scalar at a JSON pointer, without `${ }`. */
 type TextAt = (pointer: string) => string | undefined
 
-/** How a task leads on. */
+/** How a task leads on, as it stands: without what is put into it from elsewhere. */
 export function shapeOf(task: TaskNode, textAt: TextAt): Shape {
+  return shapeWith(task, textAt, (inner) => inner.pointer.startsWith(`${task.pointer}/`))
+}
+
+/** How a task leads on, with the functions that `use` declares: they are put in wherever they are named. */
+export function wholeShapeOf(task: TaskNode): Shape {
+  return shapeWith(
+    task,
+    () => undefined,
+    () => true,
+  )
+}
+
+function shapeWith(task: TaskNode, textAt: TextAt, isShown: (inner: TaskNode) => boolean): Shape {
   const within = Object.entries(taskType(task.kind)?.lists?.(task.body) ?? {})
   const lists = within
-    .filter(([, tasks]) => tasks.length > 0 && tasks.every((inner) => standsIn(task, inner)))
+    .filter(([, tasks]) => tasks.length > 0 && tasks.every(isShown))
     .map(([name, tasks]) => innerList(name, tasks, task, textAt))
   const ways = waysOf(task, lists, textAt)
   return { ways, lists: task.compensate === undefined ? lists : [...lists, undoing(task.compensate)] }
 }
-
-/** What `use` declares is put in wherever it is named, and has its place elsewhere. */
-const standsIn = ({ pointer }: TaskNode, inner: TaskNode) => inner.pointer.startsWith(`${pointer}/`)
 
 /** The ways that lead out of the task itself, not of the tasks within it. */
 function waysOf(task: TaskNode, lists: readonly InnerList[], textAt: TextAt): readonly Way[] {
@@ -67,7 +77,10 @@ function waysOf(task: TaskNode, lists: readonly InnerList[], textAt: TextAt): re
 function innerList(name: string, tasks: readonly TaskNode[], task: TaskNode, textAt: TextAt): InnerList {
   if (task.kind === 'for' && name === 'do')
     return { name, tasks, entries: [{ kind: 'loop', label: eachOf(task, textAt) }], goes: 'back' }
-  if (task.kind === 'fork') return { name, tasks, entries: [{ kind: 'branch' }], apart: true, goes: 'on' }
+  if (task.kind === 'fork') {
+    const apart = (task.body as { readonly compete: boolean }).compete ? 'any' : 'all'
+    return { name, tasks, entries: [{ kind: 'branch' }], apart, goes: 'on' }
+  }
   if (task.kind === 'try' && name === 'try') return { name, tasks, entries: attemptsOf(task), goes: 'on' }
   if (task.kind === 'try' && name === 'catch') {
     const { next } = catchOf(task)

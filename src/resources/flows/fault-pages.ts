@@ -14,7 +14,7 @@ export function faultPage(code: FaultCode): string {
 /** All of them, in the order of the table. */
 export function allFaultPages(): string {
   const pages = (Object.keys(FAULTS) as FaultCode[]).map(faultPage)
-  const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning.\n`
+  const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning. Warnings, which stop nothing, stand at the end.\n`
   return [head, ...pages].join('\n')
 }
 

@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Every kind of fault: its example has it, and nothing else, at the place it says; its fix has none. */
+/** Every kind of fault, and of warning: its example has it, and nothing else, at the place it says; its fix has none. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
+import { WARNINGS } from '../../../flows-dsl/faults/warnings.ts'
 import { FAULTS, type FaultCode } from '../../../flows-dsl/faults.ts'
 import { CATALOGUE as PLATFORM } from '../../../src/resources/catalogue.ts'
 
@@ -12,14 +13,16 @@ const codes = Object.keys(FAULTS) as FaultCode[]
 test.each(codes)('%s', (code) => {
   const { example, fix, title, explanation } = FAULTS[code]
   const offset = example.indexOf('¦')
-  const { faults } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
+  const { faults, warnings } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
+  const [found, none] = Object.hasOwn(WARNINGS, code) ? [warnings, faults] : [faults, warnings]
   const before = example.slice(0, offset)
   const place = { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') }
-  expect(faults.map(({ code: found, line, column }) => ({ code: found, line, column }))).toEqual([
+  expect(found.map((one) => ({ code: one.code, line: one.line, column: one.column }))).toEqual([
     { code, ...place },
   ])
-  expect(faults[0]?.docs).toBe(`/docs/flows/faults/${code}`)
-  expect(compile(fix, { catalogue: PLATFORM }).faults).toEqual([])
+  expect(none).toEqual([])
+  expect(found[0]?.docs).toBe(`/docs/flows/faults/${code}`)
+  expect(compile(fix, { catalogue: PLATFORM })).toMatchObject({ faults: [], warnings: [] })
   expect(title).not.toMatch(/\.$/)
   expect(explanation).toMatch(/\.$/)
 })
