@@ -22,6 +22,7 @@ beforeAll(async () => {
   env = { ...process.env, ...secrets, TENON_URL: url }
   await writeFile(join(folder, 'bad.yaml'), BAD)
   await writeFile(join(folder, 'good.yaml'), GOOD)
+  await writeFile(join(folder, 'warned.yaml'), WARNED)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -56,6 +57,31 @@ const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise
 /** Nobody answers there, and nobody is known. */
 const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
 
+const WARNED = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
+do:
+  - a: { wait: PT1S, then: end }
+  - b: { wait: PT1S }
+`
+const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`: \`a\` before it says \`then: end\`. Name it in a \`then\`, or leave it out.
+4 |   - b: { wait: PT1S }
+  |     ^
+`
+
+test('validate warns of what is valid and hardly meant, by a server and without one', async () => {
+  const [asked, offline] = await Promise.all([
+    tenon('flow validate warned.yaml'),
+    tenon('flow validate --offline warned.yaml', alone()),
+  ])
+  for (const { code, stdout, stderr } of [asked, offline])
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'warned.yaml: valid\n', stderr: WARNING })
+  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', alone())
+  const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
+  expect([code, JSON.parse(stdout)]).toEqual([
+    0,
+    [{ file: 'warned.yaml', valid: true, faults: [], warnings }],
+  ])
+}, 60_000)
+
 test('validate tells all faults of all files, by a server and without one', async () => {
   const [asked, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
@@ -74,8 +100,9 @@ test('validate tells all faults of all files, by a server and without one', asyn
           expect.objectContaining({ code: 'task_kind_missing', line: 3, pointer: '/do/0/a/swich' }),
           expect.objectContaining({ code: 'duration_invalid', line: 4, pointer: '/do/1/b/wait' }),
         ],
+        warnings: [],
       },
-      { file: 'good.yaml', valid: true, faults: [] },
+      { file: 'good.yaml', valid: true, faults: [], warnings: [] },
     ],
   ])
   expect(await tenon('flow validate --offline none.yaml', alone())).toMatchObject({ code: 1 })

@@ -53,6 +53,7 @@ test('a valid flow comes with its facts', async () => {
   expect(body).toEqual({
     valid: true,
     faults: [],
+    warnings: [],
     facts: {
       functions: ['http'],
       secrets: ['key'],
@@ -102,6 +103,26 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect(page.status).toBe(200)
   expect(String(page.body)).toContain(FAULTS.unknown_function.explanation)
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
+})
+
+test('a warning comes of validating, of keeping and of publishing, and stops none of them', async () => {
+  const source = flow('warned', 'do: [{ a: { wait: PT1S, then: end } }, { b: { wait: PT1S } }]')
+  const { body } = await post('validate', { source })
+  expect(body).toMatchObject({
+    valid: true,
+    faults: [],
+    warnings: [{ code: 'task_unreachable', line: 2, column: 42, pointer: '/do/1/b' }],
+    facts: {},
+  })
+  const kept = await post('definitions', { source })
+  expect([kept.status, kept.body]).toMatchObject([201, { valid: true, faults: [], warnings: body.warnings }])
+  const published = await post(`definitions/${kept.body.id}/versions`, {})
+  expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
+  const path = `${room.flows}/definitions/${kept.body.id}`
+  const replaced = await call('PUT', path, { as: room.operator, body: { source } })
+  expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
+  const page = await call('GET', body.warnings[0].docs)
+  expect(String(page.body)).toContain(FAULTS.task_unreachable.explanation)
 })
 
 test('the tool of the official MCP server tells the same', async () => {

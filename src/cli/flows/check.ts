@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import { printJson, verb, WORKSPACE } from '../verb.ts'
 import { type Compiler, remoteCompiler } from './compiler.ts'
-import { paint, printFaults } from './faults.ts'
+import { paint, printFaults, printWarnings } from './faults.ts'
 import { place, read } from './place.ts'
 
 interface Options {
@@ -19,16 +19,19 @@ async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
   return remoteCompiler(client, base)
 }
 
-/** Prints every fault of every file. @returns the exit code: 1 where one is not valid */
+/** Prints every fault and every warning of every file. @returns the exit code: 1 where one is not valid */
 async function validate(files: readonly string[], options: Options & { json?: boolean }): Promise<number> {
   const compiler = await compilerFor(options)
-  const checked = []
-  for (const file of files) checked.push({ file, faults: await compiler.validate(await read(file)) })
-  const results = checked.map(({ file, faults }) => ({ file, valid: faults.length === 0, faults }))
+  const results = []
+  for (const file of files) {
+    const { faults, warnings } = await compiler.validate(await read(file))
+    results.push({ file, valid: faults.length === 0, faults, warnings })
+  }
   if (options.json) printJson(results)
   else {
-    for (const { file, valid, faults } of results) {
+    for (const { file, valid, faults, warnings } of results) {
       printFaults(file, faults)
+      printWarnings(file, warnings)
       if (valid) process.stdout.write(`${file}: ${paint('green', 'valid', process.stdout)}\n`)
     }
   }
@@ -53,10 +56,10 @@ async function graph(file: string, options: Options & { format: string }): Promi
 export function checkVerbs(flows: Command): void {
   flows
     .command('validate <files...>')
-    .description('all faults of each file: file:line:column code: message')
+    .description('all faults and warnings of each file: file:line:column code: message')
     .option(...WORKSPACE)
     .option(...OFFLINE)
-    .option('--json', 'one JSON value: [{file, valid, faults}]')
+    .option('--json', 'one JSON value: [{file, valid, faults, warnings}]')
     .action(verb(validate))
   flows
     .command('graph <file>')

@@ -10,9 +10,14 @@ interface Drawn {
   readonly edges: readonly object[]
 }
 
+/** There are no faults where the definition is valid; warnings stop nothing. */
+interface Validated {
+  readonly faults: readonly Fault[]
+  readonly warnings: readonly Fault[]
+}
+
 export interface Compiler {
-  /** @returns all faults; none where the definition is valid */
-  validate(source: string): Promise<readonly Fault[]>
+  validate(source: string): Promise<Validated>
   /** @returns the picture, or all faults */
   graph(source: string): Promise<Drawn | readonly Fault[]>
 }
@@ -21,7 +26,8 @@ export interface Compiler {
 export function remoteCompiler(client: ApiClient, base: string): Compiler {
   return {
     async validate(source) {
-      return (await client.post<{ faults: Fault[] }>(`${base}/validate`, source)).faults
+      const { faults, warnings } = await client.post<Validated>(`${base}/validate`, source)
+      return { faults, warnings }
     },
     async graph(source) {
       try {

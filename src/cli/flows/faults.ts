@@ -30,10 +30,28 @@ export function paint(style: Style, text: string, output: Output): string {
 
 /** Each fault as `file:line:column code: message`, with its hint, the line it stands in, and a caret. */
 export function printFaults(file: string, faults: readonly Fault[], output: Output = process.stderr): void {
-  for (const { line, column, code, message, hint, excerpt } of faults) {
-    const place = paint('bold', `${file}:${line}:${column}`, output)
-    const advice = hint === undefined ? '' : ` ${paint('cyan', hint, output)}`
-    output.write(`${place} ${paint('red', code, output)}: ${message}${advice}\n`)
-    if (excerpt !== undefined) output.write(`${excerpt.replace(/\^$/, paint('red', '^', output))}\n`)
-  }
+  for (const fault of faults) output.write(shown(file, fault, { name: fault.code, style: 'red' }, output))
+}
+
+/** The same, as `file:line:column warning code: message`. */
+export function printWarnings(
+  file: string,
+  warnings: readonly Fault[],
+  output: Output = process.stderr,
+): void {
+  for (const one of warnings)
+    output.write(shown(file, one, { name: `warning ${one.code}`, style: 'yellow' }, output))
+}
+
+interface Kind {
+  readonly name: string
+  readonly style: Style
+}
+
+function shown(file: string, fault: Fault, { name, style }: Kind, output: Output): string {
+  const { line, column, message, hint, excerpt } = fault
+  const place = paint('bold', `${file}:${line}:${column}`, output)
+  const advice = hint === undefined ? '' : ` ${paint('cyan', hint, output)}`
+  const told = `${place} ${paint(style, name, output)}: ${message}${advice}\n`
+  return excerpt === undefined ? told : `${told}${excerpt.replace(/\^$/, paint(style, '^', output))}\n`
 }

@@ -9,7 +9,8 @@ export { compileFlow } from '../../resources/flows/definitions.ts'
 
 export const localCompiler: Compiler = {
   async validate(source) {
-    return compileFlow(source).faults
+    const { faults, warnings } = compileFlow(source)
+    return { faults, warnings }
   },
   async graph(source) {
     const { ir, definition, faults } = compileFlow(source)

@@ -47,6 +47,11 @@ export const Flow = Type.Object({
 })
 export type Flow = Static<typeof Flow>
 
+export const Warnings = Type.Array(Fault, { description: 'What is hardly meant, and stops nothing.' })
+
+/** What is shown to who has written it. */
+const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
+
 interface FlowRow {
   readonly id: string
   readonly name: string
@@ -98,7 +103,7 @@ export const createFlow = inWorkspace({
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
-  output: Flow,
+  output: Written,
   http: {
     method: 'POST',
     path: `${FLOWS}/definitions`,
@@ -107,7 +112,7 @@ export const createFlow = inWorkspace({
     status: () => 201,
   },
   run: async (scope, { name, source }) => {
-    const { ir, faults } = compileFlow(source)
+    const { ir, faults, warnings } = compileFlow(source)
     const named = name ?? ir?.document.name
     if (named === undefined) throw flowInvalid(faults)
     const row = await scope
@@ -120,7 +125,7 @@ export const createFlow = inWorkspace({
         throw new Problem('conflict', { detail: `There is a flow named ${named} already.` })
       })
     if (row === undefined) throw new Problem('internal')
-    return toFlow(row)
+    return { ...toFlow(row), warnings: [...warnings] }
   },
 })
 
@@ -141,7 +146,7 @@ export const updateFlow = inWorkspace({
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
-  output: Flow,
+  output: Written,
   http: {
     method: 'PUT',
     path: `${FLOWS}/definitions/{flow}`,
@@ -149,12 +154,12 @@ export const updateFlow = inWorkspace({
     texts: { 'application/yaml': 'source' },
   },
   run: async (scope, { flow, source }) => {
-    const { faults } = compileFlow(source)
+    const { faults, warnings } = compileFlow(source)
     const row = await scope.row<FlowRow>(sql`
       update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
       where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
     if (row === undefined) throw notFound('flow')
-    return toFlow(row)
+    return { ...toFlow(row), warnings: [...warnings] }
   },
 })
 
@@ -197,14 +202,16 @@ export const validateFlow = inWorkspace({
   output: Type.Object({
     valid: Type.Boolean(),
     faults: Type.Array(Fault),
+    warnings: Warnings,
     facts: Type.Optional(FlowFacts),
   }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (_scope, { source }) => {
-    const { ir, faults } = compileFlow(source)
+    const { ir, faults, warnings } = compileFlow(source)
     return {
       valid: faults.length === 0,
       faults: [...faults],
+      warnings: [...warnings],
       ...(ir !== undefined && { facts: factsOf(ir) }),
     }
   },

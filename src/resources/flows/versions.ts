@@ -13,7 +13,7 @@ import { violated } from '../../platform/pg/errors.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
-import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Ws } from './definitions.ts'
+import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Warnings, Ws } from './definitions.ts'
 import { watching } from './triggers/events.ts'
 import { changeTriggers, isOutside } from './triggers/registration.ts'
 import { declared, reconciled } from './triggers/rows.ts'
@@ -33,6 +33,7 @@ export type FlowVersion = Static<typeof FlowVersion>
 /** What is shown to who publishes it. */
 const Published = Type.Object({
   ...FlowVersion.properties,
+  warnings: Warnings,
   webhooks: Type.Optional(
     Type.Array(
       Type.Object({
@@ -58,7 +59,7 @@ export const publishFlow = inWorkspace({
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
-    const { ir, faults, definition } = compileFlow(source)
+    const { ir, faults, warnings, definition } = compileFlow(source)
     if (ir === undefined) throw flowInvalid(faults)
     const { secrets = [] } = ir
     const missing = await missingSecrets(scope, secrets, definition)
@@ -94,7 +95,8 @@ export const publishFlow = inWorkspace({
     const answers = await changeTriggers(scope, id, isNeeded, publish)
     const [version] = answers[1] ?? []
     const webhooks = hooks.shown(answers.at(-1) ?? [])
-    return { ...(version as unknown as FlowVersion), ...(webhooks.length > 0 && { webhooks }) }
+    const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
+    return { ...published, ...(webhooks.length > 0 && { webhooks }) }
   },
 })
 
