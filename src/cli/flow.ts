@@ -6,7 +6,7 @@ import { aliasVerbs } from './flows/aliases.ts'
 import { checkVerbs } from './flows/check.ts'
 import { commandVerbs } from './flows/commands.ts'
 import { faultsOf } from './flows/compiler.ts'
-import { printFaults } from './flows/faults.ts'
+import { type Fault, printFaults, printWarnings } from './flows/faults.ts'
 import { initVerb } from './flows/init.ts'
 import { place, read } from './flows/place.ts'
 import { recordVerbs } from './flows/records.ts'
@@ -25,7 +25,8 @@ interface Flow {
 async function publish(file: string, options: { workspace?: string }): Promise<number> {
   const { client, base } = await place(options.workspace)
   try {
-    const { flow, version, sha256 } = await publishSource(client, base, await read(file))
+    const { flow, version, sha256, warnings } = await publishSource(client, base, await read(file))
+    printWarnings(file, warnings)
     process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
     return 0
   } catch (error) {
@@ -38,6 +39,7 @@ interface Published {
   readonly flow: Flow
   readonly version: number
   readonly sha256: string
+  readonly warnings: readonly Fault[]
 }
 
 /** Finds the draft of the same name or makes it, and publishes. */

@@ -82,6 +82,13 @@ test('validate warns of what is valid and hardly meant, by a server and without 
   ])
 }, 60_000)
 
+test('publish warns as well, and publishes; a flow that is not valid has faults, and no version', async () => {
+  const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
+  expect(warned).toMatchObject({ code: 0, stderr: WARNING })
+  expect(warned.stdout).toMatch(/^warned v1 /)
+  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: SAID })
+}, 60_000)
+
 test('validate tells all faults of all files, by a server and without one', async () => {
   const [asked, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
