@@ -6,6 +6,9 @@ import { executionsOf, publishScheduled } from '../support/schedules.ts'
 import type { Started } from '../support/start.ts'
 import { aRoom, call as callAt, eventually, type Room } from '../support/tenants.ts'
 
+/** Longer than the shortest time that starts may be late by. */
+const STANDSTILL_MS = 12_500
+
 let own: OwnPlatform
 let started: Started
 let room: Room
@@ -57,6 +60,55 @@ test('Temporal hangs: nothing of a schedule changes; who has none is published, 
   const { body } = await call('GET', `${room.flows}/schedules`)
   expect(body.data).toMatchObject([{ key: 'cron:0 0 2 1 *', flow_name: 'rare' }])
 }, 120_000)
+
+/** What has become of the times of the one schedule that a flow has. */
+async function standing(flow: string) {
+  const [{ id }] = (await call('GET', `${room.flows}/schedules?flow=${flow}`)).body.data
+  const { status, body } = await call('GET', `${room.flows}/schedules/${id}`)
+  return status === 200 ? { id, taken: body.taken, missed: body.missed } : undefined
+}
+
+test('Temporal stands still: what was due is made up for as far back as `catchUp` says, and no further', async () => {
+  const each = 'every: PT1S, overlap: allow_all'
+  for (const [name, catchUp] of [
+    ['near', 'PT10S'],
+    ['far', 'PT1H'],
+  ] as const)
+    expect((await publish(name, `{ ${each}, catchUp: ${catchUp} }`)).status).toBe(201)
+  const begun = await eventually(async () => {
+    const now = await standing('near')
+    return now !== undefined && now.taken > 0 ? now : undefined
+  })
+  const pid = pidOfTemporal()
+  const stoppedMs = Date.now()
+  process.kill(pid, 'SIGSTOP')
+  try {
+    await eventually(async () => (Date.now() - stoppedMs > STANDSTILL_MS ? true : undefined))
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  // It may take its time to find back into what it was about to do.
+  const near = await eventually(async () => {
+    const now = await standing('near')
+    return now !== undefined && now.missed > 0 ? now : undefined
+  }, 60_000)
+  const seconds = (Date.now() - stoppedMs) / 1_000
+  const far = await eventually(async () => {
+    const now = await standing('far')
+    return now !== undefined && now.taken > STANDSTILL_MS / 1_000 ? now : undefined
+  }, 60_000)
+  expect(far.missed).toBe(0)
+  // Those of the ten seconds before it was itself again, and of a moment before it stood still.
+  expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
+  expect(near.missed).toBeLessThanOrEqual(seconds - 8)
+  for (const { id } of [near, far])
+    expect((await call('POST', `${room.flows}/schedules/${id}/pause`, {})).status).toBe(200)
+  await eventually(async () => {
+    const runs = await executionsOf(room, 'near', started.running)
+    const ended = runs.filter(({ status }: { status: string }) => status === 'completed')
+    return ended.length >= near.taken ? true : undefined
+  }, 60_000)
+}, 240_000)
 
 test('Temporal dies and comes back: schedules go on by themselves, without another start of the platform', async () => {
   await eventually(async () => ((await publish('tick', '{ every: PT1S }')).status === 201 ? true : undefined))
