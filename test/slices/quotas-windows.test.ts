@@ -1,8 +1,10 @@
 /** Quotas of windows of time, of tenants, and of tools: none is overshot in a rush, each says when it begins anew. */
 
 import { expect, inject, test } from 'vitest'
+import { startApi } from '../support/api-process.ts'
 import { aServer, NOTES } from '../support/mcp.ts'
 import { limit, limitTenant, quota, rush, tally } from '../support/quotas.ts'
+import type { Running } from '../support/start.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, tokenOf, unique } from '../support/tenants.ts'
 
 const publish = (room: Room) =>
@@ -73,18 +75,27 @@ test('invocations of a day are counted before anything runs; an anon key is told
   expect(told).not.toHaveProperty('limit')
 })
 
-test('starts of a minute: sixty at once, and beyond the minute again', async () => {
-  const room = await aRoom()
+/** A flow that is over in a moment, `quick`. */
+async function publishQuick(room: Room): Promise<void> {
   const as = room.operator
   const source = `document: { dsl: '1.0.3', namespace: t, name: quick, version: '1.0.0' }\ndo:\n  - a: { set: { x: 1 } }\n`
   await call('POST', `${room.flows}/definitions`, { as, body: { source } })
   await call('POST', `${room.flows}/definitions/quick/versions`, { as, body: {} })
-  await limit(room, { execution_starts_per_minute: 4, concurrent_executions: 100 })
-  // The minute must not end in between.
-  await asSuperuser(
+}
+
+/** The minute must not end in between. */
+const holdWindows = (room: Room) =>
+  asSuperuser(
     `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
     [room.workspaceId],
   )
+
+test('starts of a minute: sixty at once, and beyond the minute again', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  await publishQuick(room)
+  await limit(room, { execution_starts_per_minute: 4, concurrent_executions: 100 })
+  await holdWindows(room)
   const start = () => call('POST', `${room.flows}/definitions/quick/executions`, { as, body: { input: {} } })
   const replies = await rush(60, start)
   expect(tally(replies)).toEqual({ 201: 4, 429: 56 })
@@ -95,6 +106,36 @@ test('starts of a minute: sixty at once, and beyond the minute again', async () 
   const { used, resets_at } = await quota(room, 'execution_starts_per_minute')
   expect(used).toBe(1)
   expect(Date.parse(resets_at) % 60_000).toBe(0)
+})
+
+test('starts of a minute: two processes count as one, and so does one that begins anew', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  await publishQuick(room)
+  await limit(room, { execution_starts_per_minute: 5, concurrent_executions: 100 })
+  await holdWindows(room)
+  const first = inject('tenon')
+  const starts = async (each: number, places: readonly Running[]) =>
+    tally(
+      await rush(each * places.length, (n) => {
+        const at = places[n % places.length] ?? first
+        return call('POST', `${room.flows}/definitions/quick/executions`, { as, at, body: { input: {} } })
+      }),
+    )
+  const second = await startApi({})
+  try {
+    expect(await starts(1, [first, second.at, second.at])).toEqual({ 201: 3 })
+    expect(await starts(10, [first, second.at])).toEqual({ 201: 2, 429: 18 })
+  } finally {
+    await second.stop()
+  }
+  const again = await startApi({})
+  try {
+    expect(await starts(3, [again.at, first])).toEqual({ 429: 6 })
+    expect(await quota(room, 'execution_starts_per_minute')).toMatchObject({ limit: 5, used: 5 })
+  } finally {
+    await again.stop()
+  }
 })
 
 test('workspaces of a tenant: twenty at once, none too many, and other tenants go on', async () => {
@@ -168,10 +209,7 @@ test('calls of tools: of forty at once over REST five run, and the refused are o
   const room = await aRoom()
   const hosted = await aServer(room, unique('calls'))
   await limit(room, { mcp_calls_per_minute: 5 })
-  await asSuperuser(
-    `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
-    [room.workspaceId],
-  )
+  await holdWindows(room)
   const as = room.operator
   const tool = 'notes_list'
   const replies = await rush(40, () =>
