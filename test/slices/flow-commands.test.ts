@@ -2,6 +2,7 @@
 /** Runs that wait for the world, on Temporal: events, approvals, held steps, cancellation with what it undoes. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { Holding } from '../support/holding.ts'
 import { aRoom, call, eventually, type Room, unique } from '../support/tenants.ts'
 
 let room: Room
@@ -57,6 +58,37 @@ describe('events', () => {
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     await send(id, 'signal', { event: { type: 'a', data: 'later' } })
     expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
+  })
+
+  test('what comes while a call is under way is kept', async () => {
+    const server = await Holding.open()
+    const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
+    await call('POST', '/v1/services/configure', { as: room.operator, body })
+    server.hold('slow')
+    const id = await started(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
+    await server.reached('slow')
+    await send(id, 'signal', { event: { type: 'b', data: 'early' } })
+    expect((await send(id, 'signal', { event: { type: 'a', data: 'later' } })).status).toBe(202)
+    expect(server.waitingFor('slow')).toBe(1)
+    server.letGo('slow')
+    expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
+    await server.close()
+  })
+
+  test('what comes when the step that listens is over changes nothing of it, and is kept for the next', async () => {
+    const told = (id: string, n: number) => send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
+    const hear = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
+    const id = await started(`  - first: { ${hear('a')}, export: { as: '\${ . }' } }
+  - gate: { ${hear('gate')} }
+  - second: { ${hear('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
+    await until(id, 'waiting')
+    await told(id, 1)
+    await eventually(async () => ((await read(id)).steps.length === 2 ? true : undefined))
+    for (const n of [2, 3]) expect((await told(id, n)).status).toBe(202)
+    expect((await read(id)).steps).toHaveLength(2)
+    await send(id, 'signal', { event: { type: 'gate' } })
+    // The next in order, and the one after it is nobody's.
+    expect((await until(id, 'completed')).output).toEqual({ first: [1], second: [2] })
   })
 
   test('a run that has ended hears nothing, and says so', async () => {
