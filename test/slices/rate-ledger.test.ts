@@ -6,6 +6,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
 import { type Limit, limitOf } from '../../src/platform/limiter/limit.ts'
 import { type Charge, LocalLedger } from '../../src/platform/limiter/local-ledger.ts'
 import { passageOf } from '../../src/platform/limiter/passage.ts'
@@ -120,6 +121,8 @@ describe('taken ahead', () => {
   afterAll(() => other.close())
   /** Refills one request in six seconds: what a test takes stands still. */
   const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
+  /** What two processes may have taken for later when another request is refused: given back in a moment. */
+  const AHEAD = (2 * 256) / LIMITS.rateAdvance.share
   const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
   const takenOf = async (bucket: string, { intervalUs }: Limit) => {
     const [seconds = 0, us = 0] = (await redis.time()).map(Number)
@@ -133,19 +136,27 @@ describe('taken ahead', () => {
         const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
         let asked = 0
         let passed = 0
+        // On a machine that is out of breath: whether those were charged nobody knows.
+        let unanswered = 0
         const ask = async ({ size, at }: { size: number; at: boolean }) => {
           const ledger = at ? shared : other
           const found = await Promise.all(Array.from({ length: size }, () => ledger.charge([charge], false)))
           asked += size
-          for (const one of found) if (!passageOf([charge], one?.aheadUs ?? []).refused) passed += 1
+          for (const one of found) {
+            if (one === undefined) unanswered += 1
+            else if (!passageOf([charge], one.aheadUs).refused) passed += 1
+          }
         }
         for (const each of crowds) await ask(each)
         expect(passed).toBeLessThanOrEqual(256 + 1)
-        expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256))
-        const taken = await vi.waitUntil(async () => {
-          const now = await takenOf(charge.bucket, charge.limit)
-          return now <= passed && now > passed - 1 ? now : undefined
-        })
+        expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256) - unanswered - AHEAD)
+        const taken = await vi.waitUntil(
+          async () => {
+            const now = await takenOf(charge.bucket, charge.limit)
+            return now <= passed + unanswered && now > passed - 1 ? now : undefined
+          },
+          { timeout: 10_000 },
+        )
         expect(taken).toBeGreaterThan(0)
       }),
       { numRuns: 15 },
