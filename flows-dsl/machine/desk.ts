@@ -85,15 +85,7 @@ export class Desk {
     const { pointer, iteration } = task
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return {
-      pointer,
-      name,
-      kind,
-      iteration,
-      place: this.frames.placeOf(task),
-      around: this.frames.pathTo(task),
-      summary,
-    }
+    return { pointer, name, kind, iteration, ...this.frames.whereabouts(task), summary }
   }
 
   #flowStep(): StepRef {

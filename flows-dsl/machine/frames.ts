@@ -25,18 +25,11 @@ export class Frames {
     return added
   }
 
-  /** Where a task is entered ({@link placeOf}). */
-  placeOf(task: TaskFrame): string {
-    const around: Frame[] = []
-    for (let at: Frame | undefined = task; at !== undefined; at = this.get(at.parent)) around.unshift(at)
-    return placeOf(around)
-  }
-
-  /** For people: the tasks around a task, each with how often it has run a list of its own before ({@link pathOf}). */
-  pathTo(task: TaskFrame): string {
-    const around: Frame[] = []
-    for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) around.unshift(at)
-    return pathOf(around)
+  /** Where a task is entered ({@link placeOf}), and, for people, the tasks around it ({@link pathOf}). */
+  whereabouts(task: TaskFrame): { place: string; around: string } {
+    const above: Frame[] = []
+    for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) above.unshift(at)
+    return { place: placeOf([...above, task]), around: pathOf(above) }
   }
 
   get(id: number): Frame | undefined {
