@@ -1,5 +1,7 @@
 /** Knows the words of JSON Schema 2020-12 that are there, and what stands below each. */
 
+import { unescaped } from '../json.ts'
+
 /** What the value of a keyword must be. */
 export type Shape =
   | 'schema'
@@ -93,5 +95,6 @@ const REFERENCE = /^#\/\$defs\/([^/]+)$/
 
 /** The name that a `$ref` leads to, without the escapes of a JSON pointer in a fragment. */
 export function referenceName(reference: string): string | undefined {
-  return REFERENCE.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~')
+  const [, step] = REFERENCE.exec(reference) ?? []
+  return step === undefined ? undefined : unescaped(step)
 }

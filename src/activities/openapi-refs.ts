@@ -1,5 +1,6 @@
 /** Knows how to follow `$ref` within one document, and no further. */
 
+import { unescaped } from '../../flows-dsl/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { callFailure } from './call-failure.ts'
 import { type Fields, fieldsOf } from './http-auth-fields.ts'
@@ -24,7 +25,7 @@ export function resolved(document: Fields, value: unknown): Fields {
 function pointed(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const part of ref.slice(1).split('/').slice(1)) {
-    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = unescaped(decoded(part))
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) throw refused(ref, 'leads nowhere')
     at = (at as Fields)[key]
   }

@@ -1,5 +1,6 @@
 /** A schema as it is evaluated: references replaced by what they mean, annotations gone, its cost known. */
 
+import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Glance, glanceOf } from './glance.ts'
@@ -102,7 +103,7 @@ class Builder {
   }
 
   #target(reference: string): Built {
-    const name = reference.slice('#/$defs/'.length).replaceAll('~1', '/').replaceAll('~0', '~')
+    const name = unescaped(reference.slice('#/$defs/'.length))
     const known = this.#done.get(name)
     if (known !== undefined) return known
     if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} leads nowhere.`)
