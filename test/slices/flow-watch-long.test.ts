@@ -1,10 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** Watching a run that goes on for long: what is kept of it, and that it costs no more than a short one, on either server. */
 
-import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { type Heard, listen, messages, stopHearing } from '../support/hear.ts'
+import { type Passing, passingTo } from '../support/passing.ts'
 import { Runs } from '../support/runs.ts'
 import type { Running } from '../support/start.ts'
 import { aRoom, asSuperuser, call, eventually, type Room } from '../support/tenants.ts'
@@ -16,9 +16,7 @@ const LOOKS = 3
 
 let node: CountedNode
 let at: Running
-let wire: Server
-/** Connections that the node has made to Temporal. */
-let toTemporal = 0
+let toTemporal: Passing
 let room: Room
 let runs: Runs
 let flow: string
@@ -39,20 +37,14 @@ beforeAll(async () => {
 afterEach(stopHearing)
 afterAll(async () => {
   await node?.close()
-  wire?.close()
+  toTemporal?.close()
 })
 
 /** A node of our own, whose ways to PostgreSQL and to Temporal are watched. */
 async function openWires(): Promise<void> {
-  const [host = '', port] = (inject('tenon').env['TEMPORAL_ADDRESS'] ?? '').split(':')
-  wire = createServer((client) => {
-    toTemporal += 1
-    const upstream = connect({ host, port: Number(port) })
-    client.pipe(upstream).pipe(client)
-    for (const end of [client, upstream]) end.on('error', () => client.destroy())
-  })
-  await new Promise<void>((done) => wire.listen(0, '127.0.0.1', done))
-  const TEMPORAL_ADDRESS = `127.0.0.1:${(wire.address() as AddressInfo).port}`
+  const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
+  toTemporal = await passingTo(temporal)
+  const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
   node = await countedNode({ TEMPORAL_ADDRESS, TENON_STARTS_SOCKET: undefined })
   at = { ...inject('tenon'), url: await node.app.listen({ port: 0, host: '127.0.0.1' }) }
 }
@@ -96,7 +88,7 @@ test('who resumes at the newest event of one that waits costs a question, and on
     expect(node.seen.trips - before).toBeLessThanOrEqual(looks + 3)
     stopHearing()
   }
-  expect(toTemporal).toBe(0)
+  expect(toTemporal.connections).toBe(0)
 })
 
 test('when they have ended, a question', async () => {
@@ -112,11 +104,11 @@ test('when they have ended, a question', async () => {
     }
     costs.push(await tripsOf(toEnd))
   }
-  expect([costs, toTemporal]).toEqual([[1, 1], 0])
+  expect([costs, toTemporal.connections]).toEqual([[1, 1], 0])
   // The wire would have seen it.
   const path = `${room.flows}/definitions/${flow}/executions`
   expect((await call('POST', path, { as: room.operator, at, body: { input: { n: 1 } } })).status).toBe(201)
-  expect(toTemporal).toBeGreaterThan(0)
+  expect(toTemporal.connections).toBeGreaterThan(0)
 })
 
 test('the newest events are kept', async () => {

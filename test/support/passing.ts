@@ -4,8 +4,10 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { Transform } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 
-interface Passing {
+export interface Passing {
   readonly port: number
+  /** That were made to it so far. */
+  readonly connections: number
   close(): void
 }
 
@@ -28,7 +30,13 @@ export async function passingTo(
     for (const socket of sockets) socket.destroy()
     server.close()
   }
-  return { port: (server.address() as AddressInfo).port, close }
+  return {
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections
+    },
+    close,
+  }
 }
 
 /** In order, each piece by as much later. */
