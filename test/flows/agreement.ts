@@ -1,18 +1,16 @@
 /** Made-up flows, and how a run of one is held against what the simulator says of it: the same end, by the same steps. */
 
-import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { Json } from '../../flows-dsl/ir.ts'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 import { eventually } from '../support/tenants.ts'
+import { corpus } from './corpus.ts'
 import { flowTexts } from './generated.ts'
 import type { Place } from './place.ts'
-import type { Case } from './scenario.ts'
 
 const TRACE_MAX = 500
-const CORPUS = new URL('corpus/', import.meta.url)
 /** What a flow asks of the world has no answer here, or takes its time. */
 const OF_THE_WORLD = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
 
@@ -50,14 +48,11 @@ export interface CorpusFlow {
 
 /** Those of the corpus that ask nothing of the world. */
 export function quietCorpus(): CorpusFlow[] {
-  const read = (file: string) => readFileSync(new URL(file, CORPUS), 'utf8')
-  const files = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
-  return files.flatMap((file) => {
-    const source = read(file)
-    const text = read(file.replace('.yaml', '.json'))
-    if (OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(text)) return []
-    const cases = Object.values(JSON.parse(text) as Record<string, Case>)
-    return cases.map(({ input }, n) => ({ name: `${file.replace('.yaml', '')}-${n}`, source, input }))
+  return corpus().flatMap(({ file, source, cases }) => {
+    const asks = OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(JSON.stringify(cases))
+    if (asks) return []
+    const inputs = Object.values(cases).map(({ input = null }) => input)
+    return inputs.map((input, n) => ({ name: `${file.replace('.yaml', '')}-${n}`, source, input }))
   })
 }
 

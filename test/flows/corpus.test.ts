@@ -2,17 +2,11 @@
  * Runs every flow of the corpus on fake effects: output, calls, waits and order of steps.
  */
 
-import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
+import { corpus } from './corpus.ts'
 import { type Case, compiled, isSimulated, movedTrace, type SimulatedCase, trace } from './scenario.ts'
-
-const CORPUS = new URL('corpus/', import.meta.url)
-
-function read(folder: URL, file: string): string {
-  return readFileSync(new URL(file, folder), 'utf8')
-}
 
 async function check(source: string, one: Case): Promise<void> {
   const { result, steps, calls, waits, events, cancelled } = await trace(source, one)
@@ -50,12 +44,10 @@ function checkSimulated(source: string, one: SimulatedCase): void {
   if (one.steps !== undefined) expect(steps).toEqual(one.steps)
 }
 
-const flows = readdirSync(CORPUS).filter((file) => file.endsWith('.yaml'))
+const flows = corpus()
 
-for (const file of flows) {
-  const cases: Record<string, Case | SimulatedCase> = JSON.parse(read(CORPUS, file.replace('.yaml', '.json')))
+for (const { file, source, cases } of flows) {
   for (const [name, one] of Object.entries(cases)) {
-    const source = read(CORPUS, file)
     test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
     if (isSimulated(one)) continue
     test(`${file}: ${name}, gone on with elsewhere after everything that happens`, async () => {
@@ -73,6 +65,6 @@ for (const file of flows) {
 }
 
 test('the corpus has a flow for every kind of task', () => {
-  const kinds = flows.flatMap((file) => compiled(read(CORPUS, file)).do.map(({ kind }) => kind))
+  const kinds = flows.flatMap(({ source }) => compiled(source).do.map(({ kind }) => kind))
   expect(TASKS.map(({ kind }) => kind).filter((kind) => !kinds.includes(kind))).toEqual([])
 })
