@@ -1,10 +1,10 @@
 /** Work in Temporal, of every kind: whose turn it takes, and which queue it waits in, as its own history says. */
 
-import { readFile } from 'node:fs/promises'
 import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
 import { beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../src/platform/temporal.ts'
+import { workflowTypes } from '../support/histories.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { executionsOf, publishScheduled } from '../support/schedules.ts'
@@ -69,7 +69,7 @@ async function everyCall(): Promise<string> {
 /** All that was begun for the tenant, when something of each type has come as far as to ask for a task. */
 const begun = (): Promise<readonly Work[]> =>
   withRawClient(async (client) => {
-    const types = [...(await readFile('src/workflows/index.ts', 'utf8')).matchAll(/export \{ (\w+) \}/g)]
+    const types = await workflowTypes()
     const query = `TenantId = '${room.tenantId}'`
     return eventually(async () => {
       const all: Work[] = []
@@ -78,7 +78,7 @@ const begun = (): Promise<readonly Work[]> =>
         all.push({ type, events: events ?? [] })
       }
       const asking = new Set(all.filter(({ events }) => tasksIn(events).length > 0).map(({ type }) => type))
-      return types.every(([, type]) => asking.has(type ?? '')) ? all : undefined
+      return types.every((type) => asking.has(type)) ? all : undefined
     }, 40_000)
   })
 
