@@ -5,12 +5,12 @@ import type { temporal } from '@temporalio/proto'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/run.ts'
-import { REF_HEADER } from '../core/tenant.ts'
+import { refOf } from '../core/tenant.ts'
 import { isElsewhere, type TenantCodec } from '../platform/payloads/codec.ts'
 import { Recent } from '../platform/recent.ts'
 import { type First, fromTheStart } from './ahead.ts'
 import type { FunctionCall, Tried } from './contract.ts'
-import { type Call, refOfWork } from './door.ts'
+import type { Call } from './door.ts'
 
 type Start = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Fields = Readonly<Record<string, Payload>>
@@ -39,12 +39,12 @@ export class Beginnings {
   }
 
   /** A start is on its way. Waits for nothing. @returns how to say that it was not made */
-  begin({ workflowId, workflowType, input, header, searchAttributes }: Start): () => void {
+  begin({ workflowId, workflowType, input, searchAttributes }: Start): () => void {
     const [payload] = input?.payloads ?? []
     const version = versionIn(searchAttributes?.indexedFields)
     if (workflowType?.name !== 'flowRun' || !workflowId || !payload || version === undefined) return () => {}
     if (this.#vain.has(version) || this.#kept.size >= beginnings.keptMax) return () => {}
-    const first = this.#first(workflowId, header?.fields?.[REF_HEADER], payload, version)
+    const first = this.#first(workflowId, payload, version)
     const forget = () => void this.#kept.delete(workflowId)
     this.#kept.set(
       workflowId,
@@ -67,13 +67,8 @@ export class Beginnings {
     return first !== undefined && isSame(first, request) ? first.answer : null
   }
 
-  async #first(
-    workflowId: string,
-    carried: Payload | undefined,
-    payload: Payload,
-    version: string,
-  ): Promise<First | undefined> {
-    const ref = refOfWork(workflowId, carried)
+  async #first(workflowId: string, payload: Payload, version: string): Promise<First | undefined> {
+    const ref = refOf(workflowId)
     if (ref === undefined || isElsewhere(payload)) return undefined
     const [decoded] = await this.#codec.decode([payload], { type: 'workflow', namespace: '', workflowId })
     if (decoded?.data == null || decoded.data.length > ahead.charsMax) return undefined

@@ -6,7 +6,7 @@ import { type BundleOptions, bundleWorkflowCode, DefaultLogger } from '@temporal
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
 const WORKFLOWS = at('../workflows/index.ts')
-const INTERCEPTORS = ['arrivals', 'error-type', 'door', 'hops'].map((name) => at(`../workflows/${name}.ts`))
+const INTERCEPTORS = ['error-type', 'door', 'arrivals', 'hops'].map((name) => at(`../workflows/${name}.ts`))
 
 /** For the Node that runs it: left alone, the SDK rewrites private members, spreads and `??` for one of 2017. */
 const asWritten: NonNullable<BundleOptions['webpackConfigHook']> = (config) => {

@@ -1,14 +1,15 @@
-/** The door of durable work: the ref in the header must equal the id's; then an activity gets a call to open. */
+/** Interceptor of activities: the platform must have made their arguments for them; then they get a call to act with. */
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure, defaultPayloadConverter, type Headers, type Payload } from '@temporalio/common'
+import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import { HOPS_HEADER } from '../core/run.ts'
-import { REF_HEADER, sameRef, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
+import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
+import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
 import type { FunctionCall } from './contract.ts'
@@ -34,15 +35,11 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
   const inbound: ActivityInboundCallsInterceptor = {
     execute: async (input, next) => {
       const info = activityInfo()
-      const begun = begunOf(info, input.args)
+      const args = argumentsOf(info, input.args)
+      const begun = begunOf(info, args)
       try {
-        return await next({
-          ...input,
-          args: [
-            { ...callOf(info, input.headers[REF_HEADER], begun), hops: hopsIn(input.headers) },
-            ...input.args,
-          ],
-        })
+        const call = { ...callOf(info, begun), hops: hopsIn(input.headers) }
+        return await next({ ...input, args: [call, ...args] })
       } catch (error) {
         throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
       }
@@ -69,23 +66,22 @@ function hopsIn(headers: Headers): number {
   return payload === undefined || payload === null ? 0 : defaultPayloadConverter.fromPayload<number>(payload)
 }
 
-/** @throws ApplicationFailure where header and id disagree */
-function callOf(info: Info, carried: Payload | undefined, begun: Begun): Omit<Call, 'hops'> {
+/** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */
+function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[] {
+  const meant = authenticatedArguments(`activity:${activityType}`, args)
+  if (meant === undefined) throw unauthenticated()
+  return meant
+}
+
+/** @throws ApplicationFailure if the activity belongs to no workflow of ours */
+function callOf(info: Info, begun: Begun): Omit<Call, 'hops'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
-  const ref = refOfWork(workflowId, carried)
-  if (ref === undefined) {
-    throw ApplicationFailure.nonRetryable(
-      'The work does not belong to the tenant that its id names.',
-      'tenant_mismatch',
-    )
-  }
+  const ref = refOf(workflowId)
+  if (ref === undefined) throw unauthenticated()
   return { ref, workflowId, ids: idsOf(info, workflowId, begun) }
 }
 
-/** Whose the work is, by its id and by what its header carries. @returns undefined where they disagree */
-export function refOfWork(workflowId: string, header: Payload | null | undefined): TenantRef | undefined {
-  return sameRef(workflowId, header ? defaultPayloadConverter.fromPayload<TenantRef>(header) : undefined)
-}
+const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
 function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {

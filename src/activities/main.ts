@@ -9,6 +9,7 @@ import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import { failureConverter } from '../workflows/failure-converter.ts'
+import { payloadConverter } from '../workflows/payload-converter.ts'
 import { Beginnings } from './beginnings.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
@@ -77,8 +78,9 @@ async function main(): Promise<void> {
       maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
     }),
   ])
-  // By its own options the worker takes this from a file alone, which a program in one file has not.
-  for (const { options } of workers) Object.assign(options.loadedDataConverter, { failureConverter })
+  // By its own options the worker takes these from files alone, which a program in one file has not.
+  for (const { options } of workers)
+    Object.assign(options.loadedDataConverter, { failureConverter, payloadConverter })
   const socket = config.TENON_STARTS_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
   const nearStarts = socket && (await openNearStarts(socket, at, beginnings))

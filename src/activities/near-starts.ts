@@ -18,7 +18,7 @@ export interface NearStartsDoor {
 /**
  * Listens for `POST`s of a StartWorkflowExecutionRequest; answers 200 with the id of the run, else 503, upon which the
  * asker makes the start itself and hears what is the matter.
- * @param path of the Unix socket: who may open that file may start any workflow, as whoever reaches Temporal may
+ * @param path of the Unix socket; workers reject starts whose input the platform has not sealed, as they do Temporal's
  * @param at the workers' own connection: a first task is given to a worker of the connection that made the start
  * @param beginnings are told of each before it is made
  */

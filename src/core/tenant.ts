@@ -3,7 +3,7 @@
 export type TenantId = `ten_${string}`
 export type WorkspaceId = `ws_${string}`
 
-/** What travels in the Temporal header. `-` as workspace means work of the tenant as a whole. */
+/** The owner of something. `-` as workspace means work of the tenant as a whole. */
 export interface TenantRef {
   readonly tenantId: TenantId
   readonly workspaceId: WorkspaceId | '-'
@@ -13,9 +13,6 @@ export interface TenantRef {
 export interface WorkspaceRef extends TenantRef {
   readonly workspaceId: WorkspaceId
 }
-
-/** The Temporal header that carries a {@link TenantRef}. */
-export const REF_HEADER = 'tenon-ref'
 
 /** `<tenant>:<workspace>:`; compared with its trailing colon, so that `ten_1` never matches `ten_10`. */
 function workflowPrefix(ref: TenantRef): string {
@@ -27,11 +24,11 @@ export function workflowId(ref: TenantRef, subject: string, runUuid: string): st
   return `${workflowPrefix(ref)}${subject}:${runUuid}`
 }
 
-/**
- * The parts of a workflow id. A schedule of Temporal appends to the last one when it started it, such as
- * `-2026-11-21T09:00:00Z`, whose colons divide nothing.
- */
-const partsOf = (id: string): string[] => id.replace(/-\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, '').split(':')
+/** A workflow id without the time that a schedule of Temporal appends to it, such as `-2026-11-21T09:00:00Z`. */
+export const withoutScheduledTime = (id: string): string =>
+  id.replace(/-\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, '')
+
+const partsOf = (id: string): string[] => withoutScheduledTime(id).split(':')
 
 /** Whether a workflow id lies in the ref's part of the id space. Asked before any Temporal call. */
 export function owns(ref: TenantRef, id: string): boolean {
@@ -43,14 +40,6 @@ export function refOf(id: string): TenantRef | undefined {
   const [tenantId, workspaceId, ...rest] = partsOf(id)
   if (rest.length !== 2 || !isTenantId(tenantId)) return undefined
   return workspaceId === '-' || isWorkspaceId(workspaceId) ? { tenantId, workspaceId } : undefined
-}
-
-/** Whose a workflow is. @returns undefined where what it carries is not the ref that its id names */
-export function sameRef(id: string, carried: TenantRef | undefined): TenantRef | undefined {
-  const named = refOf(id)
-  return carried?.tenantId === named?.tenantId && carried?.workspaceId === named?.workspaceId
-    ? named
-    : undefined
 }
 
 export function isTenantId(text: unknown): text is TenantId {

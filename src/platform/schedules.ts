@@ -7,7 +7,7 @@ import {
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
-import { openLine } from './payloads/open-line.ts'
+import { openLine, sealedFor } from './payloads/raw-values.ts'
 import { attributesOf } from './search-attributes.ts'
 import type { Start, Temporal } from './temporal.ts'
 
@@ -124,7 +124,7 @@ function optionsOf(ref: TenantRef, scheduled: Scheduled) {
     workflowType: scheduled.type,
     workflowId: id,
     taskQueue: scheduled.queue,
-    args: [scheduled.input],
+    args: sealedFor(`start:${scheduled.type}`, scheduled.input),
     staticSummary: openLine(scheduled.summary),
     typedSearchAttributes: attributes,
     priority: { fairnessKey: ref.tenantId },

@@ -5,19 +5,17 @@ import {
   Connection,
   isGrpcServiceError,
   type ScheduleClient,
-  type ScheduleClientInterceptor,
-  type WorkflowClientInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
 } from '@temporalio/client'
-import { defaultPayloadConverter, type Headers, type PayloadCodec } from '@temporalio/common'
+import type { PayloadCodec } from '@temporalio/common'
 import { Problem } from '../core/problem.ts'
-import { owns, REF_HEADER, refOf, type TenantRef, workflowId } from '../core/tenant.ts'
+import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
 import { restful } from './contexts.ts'
 import { NearStarts } from './near-starts.ts'
-import { openLine } from './payloads/open-line.ts'
+import { openLine, sealedFor } from './payloads/raw-values.ts'
 import { attributesOf } from './search-attributes.ts'
 import { type Standing, standingOf } from './standing.ts'
 import { causedByGrpc, problemOf, unlessCutOff, unlessFull, unlessGone } from './temporal-errors.ts'
@@ -72,7 +70,6 @@ export class Temporal {
     this.#client = new Client({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
-      interceptors: { workflow: [carryRef], schedule: [carryRefOften] },
       dataConverter: { payloadCodecs: [codec] },
     })
   }
@@ -84,7 +81,7 @@ export class Temporal {
       await this.#client.workflow.start(start.type, {
         workflowId: id,
         taskQueue: start.queue,
-        args: [start.input],
+        args: sealedFor(`start:${start.type}`, start.input),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: openLine(start.summary),
         typedSearchAttributes: attributesOf(ref, start.attributes),
@@ -130,7 +127,11 @@ export class Temporal {
    */
   async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
     const handle = this.#handle(ref, id)
-    await this.#call(() => unlessGone(handle.signal(signal.name, signal.value).catch(unlessFull)))
+    await this.#call(() =>
+      unlessGone(
+        handle.signal(signal.name, ...sealedFor(`signal:${signal.name}`, signal.value)).catch(unlessFull),
+      ),
+    )
   }
 
   /**
@@ -140,7 +141,11 @@ export class Temporal {
   async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const handle = this.#handle(ref, id)
     return this.#call(() =>
-      unlessGone(handle.executeUpdate(update.name, { args: [update.value] }).catch(unlessCutOff)),
+      unlessGone(
+        handle
+          .executeUpdate(update.name, { args: sealedFor(`update:${update.name}`, update.value) })
+          .catch(unlessCutOff),
+      ),
     )
   }
 
@@ -197,21 +202,4 @@ export class Temporal {
       throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
     }
   }
-}
-
-/** Puts the ref that the id names into the header; workflows/door compares the two. */
-const carryRef: WorkflowClientInterceptor = {
-  start: (input, next) => next({ ...input, headers: withRef(input.headers, input.options.workflowId) }),
-}
-
-/** The same for what a schedule will start. An update keeps the header. */
-const carryRefOften: ScheduleClientInterceptor = {
-  create: (input, next) =>
-    next({ ...input, headers: withRef(input.headers, input.options.action.workflowId) }),
-}
-
-function withRef(headers: Headers, id: string): Headers {
-  const ref = refOf(id)
-  if (ref === undefined) throw new TypeError('A workflow id has four parts')
-  return { ...headers, [REF_HEADER]: defaultPayloadConverter.toPayload(ref) }
 }

@@ -1,8 +1,18 @@
-/** Interceptors of the sealed room: the ref in the header must equal the ref in the id, and travels on to calls. */
+/**
+ * Interceptors of workflows: what starts, signals or updates one must have been made by the platform for exactly that, and what
+ * it starts itself carries the same evidence.
+ */
 
-import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
-import { type WorkflowInterceptorsFactory, workflowInfo } from '@temporalio/workflow'
-import { REF_HEADER, refOf, sameRef, type TenantRef } from '../core/tenant.ts'
+import { ApplicationFailure } from '@temporalio/common'
+import { log, type WorkflowInterceptorsFactory, workflowInfo } from '@temporalio/workflow'
+import { refOf } from '../core/tenant.ts'
+import {
+  authenticatedArguments,
+  type Purpose,
+  UNAUTHENTICATED,
+  UNAUTHENTICATED_MESSAGE,
+  workArguments,
+} from '../core/work-input.ts'
 import { openly } from './payload-converter.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
@@ -10,25 +20,56 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
     {
       // Asynchronous, so that a refusal fails the run; thrown at once it would only fail the task, for ever.
       execute: async (input, next) => {
-        checkRef(input.headers)
-        return next(input)
+        const { workflowId, workflowType } = workflowInfo()
+        if (refOf(workflowId) === undefined) throw unauthenticated()
+        return next({ ...input, args: authenticated(`start:${workflowType}`, input.args) })
       },
+      // A signal has no sender who could be told.
+      handleSignal: async (input, next) => {
+        const args = authenticatedArguments(`signal:${input.signalName}`, input.args)
+        if (args !== undefined) return next({ ...input, args })
+        log.warn('unauthenticated signal ignored', { signal: input.signalName })
+      },
+      handleUpdate: async (input, next) =>
+        next({ ...input, args: authenticated(`update:${input.name}`, input.args) }),
     },
   ],
   outbound: [
     {
       scheduleActivity: ({ options, ...input }, next) =>
-        next({ ...input, options: { ...options, ...summaryOf(options) }, headers: withRef(input.headers) }),
-      continueAsNew: (input, next) => next({ ...input, headers: withRef(input.headers) }),
-      startChildWorkflowExecution: ({ options, ...input }, next) =>
-        next({ ...input, options: { ...options, ...titleOf(options) }, headers: withRef(input.headers) }),
+        next({
+          ...input,
+          options: { ...options, ...summaryOf(options) },
+          args: workArguments(`activity:${input.activityType}`, input.args),
+        }),
+      continueAsNew: (input, next) =>
+        next({ ...input, args: workArguments(`start:${input.options.workflowType}`, input.args) }),
+      startChildWorkflowExecution: ({ options, ...input }, next) => {
+        const args = workArguments(`start:${input.workflowType}`, options.args)
+        return next({ ...input, options: { ...options, ...titleOf(options), args } })
+      },
+      signalWorkflow: (input, next) =>
+        next({ ...input, args: workArguments(`signal:${input.signalName}`, input.args) }),
       scheduleLocalActivity: ({ options, ...input }, next) =>
-        next({ ...input, options: { ...options, ...summaryOf(options) }, headers: withRef(input.headers) }),
+        next({
+          ...input,
+          options: { ...options, ...summaryOf(options) },
+          args: workArguments(`activity:${input.activityType}`, input.args),
+        }),
       startTimer: ({ options, ...input }, next) =>
         next({ ...input, options: { ...options, ...summaryOf(options ?? {}) } }),
     },
   ],
 })
+
+/** @throws ApplicationFailure if the platform has not made them for this purpose */
+function authenticated(purpose: Purpose, args: readonly unknown[]): unknown[] {
+  const meant = authenticatedArguments(purpose, args)
+  if (meant === undefined) throw unauthenticated()
+  return meant
+}
+
+const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
 /** What steps and flows are called stands in their definition: operators may read it. */
 function summaryOf({ summary }: { summary?: string | undefined }) {
@@ -37,19 +78,4 @@ function summaryOf({ summary }: { summary?: string | undefined }) {
 
 function titleOf({ staticSummary }: { staticSummary?: string | undefined }) {
   return staticSummary === undefined ? {} : { staticSummary: openly(staticSummary) }
-}
-
-/** @throws ApplicationFailure where header and id disagree: such a run was not started by us */
-function checkRef(headers: Headers): void {
-  const payload = headers[REF_HEADER]
-  const carried = payload && defaultPayloadConverter.fromPayload<TenantRef>(payload)
-  if (sameRef(workflowInfo().workflowId, carried) !== undefined) return
-  throw ApplicationFailure.nonRetryable(
-    'The run does not belong to the tenant that its id names.',
-    'tenant_mismatch',
-  )
-}
-
-function withRef(headers: Headers): Headers {
-  return { ...headers, [REF_HEADER]: defaultPayloadConverter.toPayload(refOf(workflowInfo().workflowId)) }
 }

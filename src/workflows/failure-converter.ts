@@ -9,6 +9,7 @@ import {
   type SerializationContext,
 } from '@temporalio/common'
 import { MARK, type Mark } from '../core/payload-mark.ts'
+import { UNAUTHENTICATED } from '../core/work-input.ts'
 
 /** A failure with a line that operators may read: no data is in it. */
 export class OpenFailure extends ApplicationFailure {
@@ -44,6 +45,33 @@ class Failures extends DefaultFailureConverter {
         },
       }),
     }
+  }
+
+  /** A failure keeps its type; texts and details that the platform has not sealed for this workflow are left out. */
+  override failureToError(
+    failure: ProtoFailure,
+    converter: PayloadConverter,
+    context?: SerializationContext,
+  ): Error {
+    try {
+      return super.failureToError(failure, converter, context)
+    } catch (error) {
+      if (!(error instanceof ApplicationFailure) || error.type !== UNAUTHENTICATED) throw error
+      return super.failureToError(withoutPayloads(failure), converter, context)
+    }
+  }
+}
+
+function withoutPayloads(failure: ProtoFailure): ProtoFailure {
+  const { applicationFailureInfo, timeoutFailureInfo, canceledFailureInfo } = failure
+  return {
+    ...failure,
+    encodedAttributes: null,
+    ...(applicationFailureInfo && { applicationFailureInfo: { ...applicationFailureInfo, details: null } }),
+    ...(timeoutFailureInfo && {
+      timeoutFailureInfo: { ...timeoutFailureInfo, lastHeartbeatDetails: null },
+    }),
+    ...(canceledFailureInfo && { canceledFailureInfo: { ...canceledFailureInfo, details: null } }),
   }
 }
 

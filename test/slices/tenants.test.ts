@@ -1,13 +1,10 @@
 /** Tenants and workspaces: made by a workflow, told by an operation, of one admin or another. */
 
-import type { WorkflowClientInterceptor } from '@temporalio/client'
-import { defaultPayloadConverter } from '@temporalio/common'
 import { v7 } from 'uuid'
 import { describe, expect, inject, test } from 'vitest'
 import { typeId } from '../../src/core/ids.ts'
-import { REF_HEADER } from '../../src/core/tenant.ts'
 import { QUEUES } from '../../src/platform/temporal.ts'
-import { openTemporal, withReadingClient } from '../support/temporal.ts'
+import { openTemporal } from '../support/temporal.ts'
 import {
   aStoringRoom as aRoom,
   asSuperuser,
@@ -95,29 +92,6 @@ describe('provisioning that cannot be done', () => {
     expect(tenant.body.state).toBe('provisioning_failed')
     const again = await call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })
     expect(again.status).toBe(202)
-  })
-
-  test('a run whose header names another tenant than its id is refused before it does anything', async () => {
-    const [victim, thief] = await Promise.all([aRoom(), aRoom()])
-    const forge: WorkflowClientInterceptor = {
-      start: (input, next) => {
-        const ref = { tenantId: thief.tenantId, workspaceId: '-' }
-        return next({ ...input, headers: { [REF_HEADER]: defaultPayloadConverter.toPayload(ref) } })
-      },
-    }
-    for (const interceptors of [{}, { workflow: [forge] }]) {
-      const target = { tenantId: victim.tenantId, workspaceId: '-' }
-      const run = withReadingClient(
-        (client) =>
-          client.workflow.execute('provision', {
-            workflowId: `${victim.tenantId}:-:tenant-provision:${v7()}`,
-            taskQueue: QUEUES.provisioning,
-            args: [{ operation_id: 'op_x', kind: 'tenant', target, steps: ['encryption_key'] }],
-          }),
-        interceptors,
-      )
-      await expect(run).rejects.toMatchObject({ cause: { type: 'tenant_mismatch' } })
-    }
   })
 })
 

@@ -3,7 +3,7 @@
 import { S3Client } from '@aws-sdk/client-s3'
 import { inject } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
-import { storeOf } from '../../src/platform/objects/buckets.ts'
+import { rootOf, storeOf } from '../../src/platform/objects/buckets.ts'
 import { Secrets } from '../../src/platform/secrets.ts'
 import { asSuperuser, type Room } from './tenants.ts'
 
@@ -29,4 +29,10 @@ export async function clientOf(of: Room): Promise<S3Client> {
   const secretAccessKey = new Secrets(inject('tenon').masterKey).open(purpose, sealed).toString()
   const store = storeOf(parseConfig(inject('tenon').env))
   return new S3Client({ ...store, maxAttempts: 1, credentials: { accessKeyId, secretAccessKey } })
+}
+
+/** The platform's own identity, which reaches every bucket. */
+export function rootClient(): S3Client {
+  const config = parseConfig(inject('tenon').env)
+  return new S3Client({ ...storeOf(config), maxAttempts: 1, credentials: rootOf(config) })
 }

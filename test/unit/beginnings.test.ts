@@ -11,12 +11,10 @@ import { randomIds } from '../../src/core/ids.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { FlowRunInput } from '../../src/core/run.ts'
-import { REF_HEADER, type TenantRef } from '../../src/core/tenant.ts'
 import { compiled } from '../flows/scenario.ts'
 
 const { beginnings: bounds, ahead } = LIMITS.briefCalls
 const REF = { tenantId: `ten_${'0'.repeat(26)}`, workspaceId: `ws_${'0'.repeat(26)}` } as const
-const OTHER = { ...REF, tenantId: `ten_${'1'.repeat(26)}` } as const
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 const get = (name: string, url: string) =>
   `  - ${name}: { call: http, with: { method: get, endpoint: '${url}' } }\n`
@@ -27,7 +25,6 @@ const toPayload = (value: unknown) => defaultPayloadConverter.toPayload(value) a
 interface Given {
   readonly id?: string
   readonly source?: string
-  readonly carried?: TenantRef
   readonly type?: string
   readonly more?: Partial<FlowRunInput>
   readonly payload?: Payload
@@ -48,7 +45,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 /** A start of a run of version 3. @returns the call of its first activity, and how to say that it was not made */
-function begin({ id = 'r', source = GETS, carried = REF, type = 'flowRun', more = {}, payload }: Given = {}) {
+function begin({ id = 'r', source = GETS, type = 'flowRun', more = {}, payload }: Given = {}) {
   const workflowId = `${REF.tenantId}:${REF.workspaceId}:flow_1:${id}`
   const flow = { id: 'flow_1', name: 'x', version: 3 }
   const run = { execution_id: id, flow, ir: compiled(source), input: { n: 0 } as Json, ...more }
@@ -56,7 +53,6 @@ function begin({ id = 'r', source = GETS, carried = REF, type = 'flowRun', more 
     workflowId,
     workflowType: { name: type },
     input: { payloads: [payload ?? toPayload(run)] },
-    header: { fields: { [REF_HEADER]: toPayload(carried) } },
     searchAttributes: {
       indexedFields: { FlowId: toPayload('flow_1'), FlowVersion: toPayload(source) },
     },
@@ -97,7 +93,7 @@ test('a failure of the first is that of the run; if nobody asks, it is nobody’
 })
 
 test.each([
-  ['carries the ref of another tenant', { carried: OTHER }],
+  ['is not sealed', { payload: { metadata: { encoding: Buffer.from('binary/tenon-rejected') } } }],
   ['is no run of a flow', { type: 'provision' }],
   ['takes answers over from another run', { more: { reuse: { from: '/do/b', answers: {} } } }],
   ['carries much', { more: { input: 'x'.repeat(ahead.charsMax) } }],

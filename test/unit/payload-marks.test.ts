@@ -3,6 +3,7 @@
 import { RawValue } from '@temporalio/common'
 import { expect, test } from 'vitest'
 import { MARK } from '../../src/core/payload-mark.ts'
+import { WorkInput } from '../../src/core/work-input.ts'
 import { payloadConverter } from '../../src/workflows/payload-converter.ts'
 
 const about = { namespace: 'n', workflowId: 'w' }
@@ -12,7 +13,13 @@ test.each([
   ['a result or an input of another workflow', { n: 1 }, { type: 'workflow' as const, ...about }, undefined],
   ['what nobody says more of', { n: 1 }, undefined, undefined],
   ['what an activity with a task is asked', { n: 1 }, activity(false), undefined],
-  ['what an activity beside the run is asked', { n: 1 }, activity(true), 'inside'],
+  [
+    'what an activity beside the run is asked',
+    new WorkInput('activity:x', { n: 1 }),
+    activity(true),
+    'inside',
+  ],
+  ['what an activity beside the run answers', { n: 1 }, activity(true), undefined],
   ['a line for operators', new RawValue('flow'), activity(true), 'open'],
 ])('%s', (_what, value, context, mark) => {
   const { metadata } = payloadConverter.toPayload(value, context) ?? {}

@@ -1,0 +1,232 @@
+/** Finding 2: work that reaches a worker by way of Temporal, but was not made by the platform, does nothing. */
+
+import { createServer } from 'node:http'
+import type { Payload } from '@temporalio/common'
+import { v7 } from 'uuid'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { UNAUTHENTICATED } from '../../src/core/work-input.ts'
+import { QUEUES } from '../../src/platform/temporal.ts'
+import { CATALOGUE } from '../../src/resources/catalogue.ts'
+import { OPERATIONS } from '../../src/resources/index.ts'
+import { compiled } from '../flows/scenario.ts'
+import { activitiesDone, plain, sealed, startForged } from '../support/forged-work.ts'
+import { workflowTypes } from '../support/histories.ts'
+import { noting, Runs } from '../support/runs.ts'
+import { withRawClient } from '../support/temporal.ts'
+import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
+
+let room: Room
+let runs: Runs
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+})
+
+const idIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
+  `${tenantId}:${workspaceId}:${subject}:${v7()}`
+const notes = async (of: Room = room) =>
+  (await call('GET', '/v1/collections/notes/documents', { as: of.service })).body.data ?? []
+
+const writing = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
+const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${noting('forged', 'notes')} }\n`
+const flowRun = () => ({
+  ...{ execution_id: 'run_x', flow: { id: 'flow_x', name: 'x', version: 1 }, protocol: 4 },
+  ...{ ir: compiled(FLOW), input: {}, trigger: { kind: 'manual' } },
+})
+
+/** Payloads that look like the platform's, by what is wrong with them. */
+async function forgeries(
+  workflowId: string,
+  purpose: string,
+  value: unknown,
+): Promise<[string, Payload[]][]> {
+  const other = await aRoom()
+  const own = await sealed(workflowId, purpose, value)
+  const changed = Buffer.from(own.data ?? [])
+  changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
+  const bound = await sealed(idIn(room), purpose, value)
+  return [
+    ['none', []],
+    ['not sealed', [plain(value)]],
+    ['not sealed, with a purpose', [plain(value, { 'tenon-purpose': purpose })]],
+    ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'inside' })]],
+    ['marked as a line for operators', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
+    ['marked as a failure', [plain(value, { 'tenon-purpose': purpose, tenon: 'failure' })]],
+    ['sealed for another workflow', [bound]],
+    ['sealed for another workflow, relabelled', [{ ...own, data: bound.data ?? null }]],
+    ['sealed for another tenant', [await sealed(idIn(other), purpose, value)]],
+    ['sealed for another purpose', [await sealed(workflowId, 'signal:event', value)]],
+    ['sealed without a purpose', [await sealed(workflowId, '', value)]],
+    ['changed', [{ ...own, data: changed }]],
+    ['one sealed and one not', [own, plain(value)]],
+    ['encoded by the codec server', [await encodedByServer(value)]],
+  ]
+}
+
+/** The codec server encodes for an admin: what it gives is readable in the UI, and no worker accepts it. */
+async function encodedByServer(value: unknown): Promise<Payload> {
+  const body = {
+    payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa(JSON.stringify(value)) }],
+    tenant_id: room.tenantId,
+  }
+  const { body: reply } = await call('POST', '/v1/codec/encode', { as: room.operator, body })
+  const [{ metadata, data }] = reply.payloads
+  const entries = Object.entries<string>(metadata).map(([name, text]) => [name, Buffer.from(text, 'base64')])
+  return { metadata: Object.fromEntries(entries), data: Buffer.from(data, 'base64') }
+}
+
+test('activity – arguments that the platform did not seal for it – fails on every queue without effect', async () => {
+  const workflowId = idIn(room)
+  const about = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
+  const activities = [
+    ['callFunction', QUEUES.flows, writing],
+    ['callFunction', QUEUES.calls, writing],
+    ['provisionStep', QUEUES.provisioning, about],
+    ['runFunction', QUEUES.functions, {}],
+    ['buildIndex', QUEUES.indexes, {}],
+  ] as const
+  const tasks = await Promise.all(
+    activities.map(async ([activity, queue, value]) => {
+      const forged = await forgeries(workflowId, `activity:${activity}`, value)
+      return forged.map(([, input]) => ({ activity, queue, input }))
+    }),
+  )
+  const outcomes = await activitiesDone(workflowId, tasks.flat())
+  expect(outcomes).toEqual(tasks.flat().map(() => UNAUTHENTICATED))
+  expect(await notes()).toEqual([])
+})
+
+test('activity – sealed by the platform – does an operation of the catalogue and no other', async () => {
+  const others = OPERATIONS.map(({ name }) => name).filter((name) => !Object.hasOwn(CATALOGUE, name))
+  expect(others).toEqual(expect.arrayContaining(['tenant.create', 'api_key.create', 'flow_version.create']))
+  const names = [...others, 'nothing', '', '__proto__', 'constructor', 'callFunction', '$subflow']
+  const body = { workspace_id: room.workspaceId, tenant_id: room.tenantId, name: 'made', slug: 'made' }
+  const workflowId = idIn(room)
+  const calling = async (name: string, given: object) => ({
+    ...{ activity: 'callFunction', queue: QUEUES.calls },
+    input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: given })],
+  })
+  const document = { name: 'honest', document: { written: true } }
+  const tasks = await Promise.all([
+    calling('collection.create', document),
+    ...names.map((name) => calling(name, { ...body, ...document })),
+  ])
+  const outcomes = await activitiesDone(workflowId, tasks)
+  expect(outcomes).toEqual(['completed', ...names.map(() => 'not_found')])
+  const { body: found } = await call('GET', '/v1/collections/honest/documents', { as: room.service })
+  expect(found.data).toMatchObject([{ written: true }])
+})
+
+test('start – input that the platform did not seal for it – fails before it asks for anything', async () => {
+  const workflowId = () => idIn(room)
+  const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
+  const outcomes = await Promise.all(
+    kinds.map(async (kind) => {
+      const id = workflowId()
+      const forged = new Map(await forgeries(id, 'start:flowRun', flowRun()))
+      const input = forged.get(kind) ?? []
+      return [kind, await startForged({ workflowId: id, type: 'flowRun', queue: QUEUES.flows, input })]
+    }),
+  )
+  const refused = { failed: UNAUTHENTICATED, activities: [] }
+  expect(outcomes).toEqual(kinds.map((kind) => [kind, refused]))
+  expect(await notes()).toEqual([])
+})
+
+test('start – forged, of each workflow type – fails before it asks for anything', async () => {
+  const target = { tenantId: room.tenantId, workspaceId: room.workspaceId }
+  const input = {
+    ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
+    ...{ steps: ['encryption_key'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
+  }
+  const types = await workflowTypes()
+  expect(types).toEqual(expect.arrayContaining(['flowRun', 'functionRun', 'provision', 'suspension']))
+  const provisioned = ['provision', 'suspension']
+  const outcomes = await Promise.all(
+    types.map((type) =>
+      startForged({
+        ...{ type, workflowId: idIn(room, type), input: [plain(input)] },
+        queue: provisioned.includes(type) ? QUEUES.provisioning : QUEUES.flows,
+      }),
+    ),
+  )
+  expect(outcomes).toEqual(types.map(() => ({ failed: UNAUTHENTICATED, activities: [] })))
+  expect((await call('GET', '/v1/me', { as: room.service })).status).toBe(200)
+})
+
+test('start – an id that names no tenant – fails, sealed or not', async () => {
+  const workflowId = `mine:${v7()}`
+  const forged = { workflowId, type: 'flowRun', queue: QUEUES.flows, input: [plain(flowRun())] }
+  expect(await startForged(forged)).toEqual({ failed: UNAUTHENTICATED, activities: [] })
+})
+
+test('signal and update – forged, or copied from another run – change nothing; the honest ones do', async () => {
+  const flow = await runs.publish(
+    '  - heard: { listen: { to: { one: { with: { type: told } } } } }\n  - keep: { set: { got: "${ .[0] }" } }\n'.replaceAll(
+      '"',
+      "'",
+    ),
+  )
+  const [id, other] = [await runs.start(flow), await runs.start(flow)]
+  const waiting = await runs.shown(id, 'waiting')
+  await runs.shown(other, 'waiting')
+  const forged = await forgeries(waiting.workflow_id, 'signal:event', { type: 'told', data: 'forged' })
+  const pause = await forgeries(waiting.workflow_id, 'update:pause', { paused: true, reason: 'forged' })
+  await withRawClient(async ({ workflowService: service }) => {
+    const workflowExecution = { workflowId: waiting.workflow_id }
+    for (const [, payloads] of forged.filter(([kind]) => kind !== 'sealed for another purpose'))
+      await service.signalWorkflowExecution({
+        ...{ namespace: 'default', workflowExecution, signalName: 'event', input: { payloads } },
+      })
+    const outcomes = await Promise.all(
+      pause.map(async ([, payloads]) => {
+        const { outcome } = await service.updateWorkflowExecution({
+          ...{ namespace: 'default', workflowExecution, waitPolicy: { lifecycleStage: 3 } },
+          request: { meta: { updateId: v7() }, input: { name: 'pause', args: { payloads } } },
+        })
+        return outcome?.failure?.applicationFailureInfo?.type
+      }),
+    )
+    expect(outcomes).toEqual(pause.map(() => UNAUTHENTICATED))
+  })
+  expect(await runs.read(id)).toMatchObject({ status: 'waiting' })
+  expect((await runs.send(id, 'signal', { event: { type: 'told', data: 'honest' } })).status).toBe(202)
+  expect(JSON.stringify((await runs.ended(id)).output)).toContain('honest')
+  await runs.send(other, 'cancel')
+})
+
+test('result of an activity – given by another than the worker – is not taken', async () => {
+  const port = inject('tenon').echoPorts[3]
+  const held = createServer(() => {})
+  await new Promise<void>((done) => held.listen(port, '127.0.0.1', done))
+  try {
+    const flow = await runs.publish(
+      `  - long: { call: http, with: { method: post, endpoint: 'http://127.0.0.1:${port}/', body: {} } }\n`,
+    )
+    const id = await runs.start(flow)
+    const { workflow_id: workflowId } = await runs.read(id)
+    await withRawClient(async ({ workflow, workflowService: service }) => {
+      const handle = workflow.getHandle(workflowId)
+      const activityId = await eventually(async () => {
+        const { raw } = await handle.describe()
+        return raw.pendingActivities?.[0]?.activityId ?? undefined
+      })
+      const result = { payloads: [plain({ forged: true }, { tenon: 'open' })] }
+      await service.respondActivityTaskCompletedById({
+        ...{ namespace: 'default', workflowId, activityId, result },
+      })
+      // Nobody can tell the true result any more: the task of the run fails until somebody ends the run.
+      await eventually(async () => {
+        const { events } = await handle.fetchHistory()
+        const failed = events?.flatMap((event) => event.workflowTaskFailedEventAttributes?.failure ?? [])
+        return JSON.stringify(failed).includes(UNAUTHENTICATED) ? true : undefined
+      })
+      await handle.terminate()
+    })
+    const run = await runs.read(id)
+    expect([run.status, JSON.stringify(run)]).toEqual(['running', expect.not.stringContaining('forged')])
+  } finally {
+    held.closeAllConnections()
+    await new Promise((done) => held.close(done))
+  }
+})
