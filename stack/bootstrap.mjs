@@ -23,9 +23,10 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:jq': [...RUN_TS, 'test/jq/score.ts'],
   'test:ows': [...RUN_TS, 'test/ows/score.ts'],
   'test:ctk': [...RUN_TS, 'test/ows/ctk.ts'],
+  'test:fuzz': [...RUN_TS, 'test/fuzz/main.ts'],
   bench: [...RUN_TS, 'bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test', 'test:keycloak']
+const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz']
 
 await main(process.argv.slice(2))
 

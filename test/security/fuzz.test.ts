@@ -1,0 +1,46 @@
+/** A short run of the fuzzer over the OpenAPI document; `npm run test:fuzz` is the long one. */
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, inject, test } from 'vitest'
+import { fuzz, schemathesis } from '../fuzz/schemathesis.ts'
+import { fuzzTargets } from '../fuzz/targets.ts'
+import { aStoringRoom, tokenOf } from '../support/tenants.ts'
+
+const SEED = 22
+const TIMEOUT_MS = 400_000
+
+const program = await schemathesis()
+if ('reason' in program) console.log(`skipped: ${program.reason}`)
+
+test.runIf('path' in program)(
+  'fuzzed requests – of a key and of a workspace admin – have no reply of 500 or above',
+  async () => {
+    const path = 'path' in program ? program.path : ''
+    const { url } = inject('tenon')
+    const room = await aStoringRoom()
+    const { tenantId, workspaceId } = room
+    const claims = { tenant_id: tenantId, workspace_id: workspaceId, roles: ['workspace_admin'] }
+    const admin = await tokenOf(claims)
+    const targets = await fuzzTargets(room)
+    const dir = await mkdtemp(join(tmpdir(), 'tenon-fuzz-'))
+    try {
+      for (const [name, headers] of [
+        ['service', room.service],
+        ['admin', admin],
+      ] as const) {
+        const caller = { name, headers }
+        const run = { url, caller, targets, seed: SEED, examples: 2, timeoutMs: TIMEOUT_MS / 2, dir }
+        const result = await fuzz(path, run)
+        console.log(`fuzzed as ${name}, seed ${SEED}: ${result.cases} cases`)
+        expect(result.serverErrors).toBe('')
+        expect(result.complaint).toBeUndefined()
+        expect(result.cases).toBeGreaterThan(1_000)
+      }
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  },
+  TIMEOUT_MS,
+)
