@@ -7,9 +7,10 @@ import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
 import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
 import { isPossible } from '../platform/identity/passwords.ts'
+import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
-import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { formOf, readForms, refuseOtherSites, show } from './forms.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
@@ -35,6 +36,7 @@ function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): 
       reply.raw,
       // In the path alone: the query belongs to the client, its `state` above all.
       request.url.replace(/^([^?]*)oauth-authorization-server/, '$1openid-configuration'),
+      requesterOf(request),
     )
   })
 }
@@ -57,7 +59,7 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   app.post('/auth/invitation', async (request, reply) => {
     const issuer = await identity()
     refuseOtherSites(request, issuer.origin)
-    return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
+    return show(reply, await accept(issuer, request))
   })
 }
 
@@ -76,8 +78,9 @@ function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity'
       .send(),
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
-    const { registration } = await identity()
+    const { registration, records } = await identity()
     const { status, body } = await registration.take(request.body, networkOf(request.ip))
+    records.registered(requesterOf(request), status, body)
     return reply.code(status).headers(open).send(body)
   })
 }
@@ -131,14 +134,17 @@ async function invitation({ people }: Identity, token: string): Promise<Page> {
   return email === undefined ? NO_INVITATION : invitationPage(email)
 }
 
-async function accept({ people }: Identity, token: string, form: Form): Promise<Page> {
+async function accept({ people, records }: Identity, request: FastifyRequest): Promise<Page> {
+  const token = tokenOf(request)
   const email = await people.invited(token)
   if (email === undefined) return NO_INVITATION
-  const { password = '', again = '' } = form
+  const { password = '', again = '' } = formOf(request)
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
   if (password !== again) return invitationPage(email, 'The two are not the same.')
   if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
-  if (!(await people.accept(token, password))) return NO_INVITATION
+  const account = await people.accept(token, password)
+  if (account === undefined) return NO_INVITATION
+  records.passwordSet(requesterOf(request), account)
   return plainPage(
     'Your password is set',
     'You can close this page and sign in where you were asked to.',
@@ -150,7 +156,10 @@ const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => (
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,
+  by: requesterOf(request),
 })
+
+const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
 
 /** It stands in the query, which no log line has. */
 function tokenOf({ query }: FastifyRequest): string {

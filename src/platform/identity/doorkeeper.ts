@@ -29,12 +29,12 @@ export function openDoorkeeper(config: Config, parts: Parts, now = () => perform
   const hosted = new HostedServers(parts.database, publicUrl(config))
   const people = new People(parts.database)
   const clients = parts.oauthClients
-  const { database, secrets, signingKeys: keys, log } = parts
+  const { database, secrets, signingKeys: keys, audit, log } = parts
   const state = new IssuerState(database, secrets)
   const holders = new Holders(people, clients, state)
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, log }).catch(
+    opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, audit, log }).catch(
       (error: unknown) => {
         opened = undefined
         throw error

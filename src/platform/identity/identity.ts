@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
 import storage from 'oidc-provider/lib/helpers/als.js'
+import type { Audit } from '../audit/audit.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { restful } from '../contexts.ts'
 import type { Log } from '../log.ts'
@@ -15,6 +16,7 @@ import type { IssuedToken, IssuerState } from './issuer-state.ts'
 import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { People } from './people.ts'
+import { IdentityRecords, type Requester } from './records.ts'
 import { Registration } from './registration.ts'
 import { SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
@@ -52,6 +54,7 @@ export interface IdentityParts {
   readonly people: People
   readonly clients: OAuthClients
   readonly state: IssuerState
+  readonly audit: Audit
   readonly log: Log
 }
 
@@ -74,6 +77,7 @@ export class Identity {
   readonly people: People
   readonly signIn: SignIn
   readonly registration: Registration
+  readonly records: IdentityRecords
   readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
   readonly #within = restful(storage)
@@ -82,7 +86,7 @@ export class Identity {
   readonly #verified = new KeyCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, secrets, keys, hosted, people, clients, state, log }: IdentityParts) {
+  private constructor({ config, secrets, keys, hosted, people, clients, state, audit, log }: IdentityParts) {
     const base = publicUrl(config)
     this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
@@ -92,11 +96,13 @@ export class Identity {
     const targets = new Targets({ audience, hosted, people, clients })
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
+    const records = new IdentityRecords({ audit, clients, hosted, people, log })
+    this.records = records
     const verify = (token: string) => this.#verifiedNow(token)
     const identity = { issuer, operatorSecret, cookieKey, verify }
-    this.#settings = { ...identity, hosted, clients, people, targets, state, log }
+    this.#settings = { ...identity, hosted, clients, people, targets, state, records, log }
     const provider = () => this.#provider()
-    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
+    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets, records })
     this.registration = new Registration(clients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
@@ -119,9 +125,16 @@ export class Identity {
   /**
    * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
    * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
+   * @param by for the audit log
    */
-  async handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
+  async handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    url: string,
+    by: Requester,
+  ): Promise<void> {
     const provider = await this.#provider()
+    this.records.attach(request, by)
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return this.#within(() => provider.callback()(request, response))

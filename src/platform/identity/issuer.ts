@@ -20,6 +20,7 @@ import { grantIdOf, type IssuerState } from './issuer-state.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import { plainPage } from './pages.ts'
 import type { People } from './people.ts'
+import type { IdentityRecords } from './records.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import type { Targets } from './targets.ts'
 
@@ -32,6 +33,7 @@ export interface IssuerSettings {
   readonly people: People
   readonly targets: Targets
   readonly state: IssuerState
+  readonly records: IdentityRecords
   /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
   readonly verify: (token: string) => Promise<JWTPayload>
   readonly log: Log
@@ -56,6 +58,7 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
     settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer'),
   )
+  settings.records.listen(provider)
   revokeAccessTokens(provider, settings)
   return provider
 }
@@ -65,7 +68,7 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
  * as a type that it cannot revoke; this revokes them instead. A token that is invalid, or is another client's, is
  * answered in the same way (§2.2) and left alone.
  */
-function revokeAccessTokens(provider: Provider, { state, verify }: IssuerSettings): void {
+function revokeAccessTokens(provider: Provider, { state, verify, records }: IssuerSettings): void {
   const refused = new WeakSet<KoaContextWithOIDC>()
   provider.on('revocation.error', (context: KoaContextWithOIDC, error: Error) => {
     if (error instanceof errors.UnsupportedTokenType) refused.add(context)
@@ -79,7 +82,10 @@ function revokeAccessTokens(provider: Provider, { state, verify }: IssuerSetting
       throw error
     })
     const { jti, exp, client_id: clientId } = token ?? {}
-    if (jti !== undefined && exp !== undefined && clientId === client?.clientId) await state.revoke(jti, exp)
+    if (token !== undefined && jti !== undefined && exp !== undefined && clientId === client?.clientId) {
+      await state.revoke(jti, exp)
+      records.tokenRevoked(context, token)
+    }
     context.status = 200
     context.body = ''
   })
