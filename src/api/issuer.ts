@@ -11,15 +11,43 @@ import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
 import { formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { toWire } from './problems.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
 export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
-  await app.register(async (auth) => mountProvider(auth, identity))
-  await app.register(async (pages) => mountPages(pages, identity))
-  mountRegistration(app, identity)
+  await app.register(async (issuer) => {
+    issuer.addHook('onRequest', (request, reply, done) => {
+      limitBody(request, reply)
+      done()
+    })
+    await issuer.register(async (auth) => mountProvider(auth, identity))
+    await issuer.register(async (pages) => mountPages(pages, identity))
+    mountRegistration(issuer, identity)
+  })
+}
+
+/** Ends a request whose body is not complete in time: it holds a connection although it showed no credential. */
+function limitBody(request: FastifyRequest, reply: FastifyReply): void {
+  const { raw } = request
+  const end = () => {
+    if (raw.complete || raw.destroyed) return
+    const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
+    const path = request.url.split('?')[0] ?? ''
+    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), {
+      id: request.id,
+      path,
+    })
+    // Whatever reads the body meanwhile finds it cut off, and must not answer as well.
+    reply.hijack()
+    if (!reply.raw.headersSent) reply.raw.writeHead(status, { ...headers, connection: 'close' })
+    reply.raw.end(JSON.stringify(body))
+    raw.socket.destroySoon()
+  }
+  const timer = setTimeout(end, LIMITS.issuerBodyMs)
+  raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
 }
 
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */

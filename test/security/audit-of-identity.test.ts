@@ -128,7 +128,7 @@ describe('a sign-in', () => {
     // What comes after too many attempts is part of a summary.
     expect(all.filter((entry) => entry['status'] === 429)).toEqual([])
     expect(JSON.stringify(all)).not.toMatch(new RegExp(`${typed.email}|${typed.password}`))
-  }, 30_000)
+  }, 60_000)
 
   test('that fails in a tenant that is not there is an entry of the platform', async () => {
     const browser = new Browser(REDIRECT)
