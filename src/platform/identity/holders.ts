@@ -37,7 +37,8 @@ export class Holders {
   /** Returns whether a token for the REST API still counts: it ends with its grant, its holder and its client. */
   async honours(token: HeldToken): Promise<boolean> {
     const { sub, clientId = sub, credential } = token
-    const checks = [this.isLive(token), this.stands(sub, credential), this.stands(clientId)]
+    const checks = [this.isLive(token), this.stands(sub, credential)]
+    if (clientId !== sub) checks.push(this.stands(clientId))
     return (await Promise.all(checks)).every(Boolean)
   }
 
