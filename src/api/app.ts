@@ -49,7 +49,11 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
     clientErrorHandler,
     // A list in text; where it is empty, nobody's word is taken for who the client is.
     trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
-    http: { maxHeaderSize: LIMITS.headerBytesMax },
+    http: {
+      maxHeaderSize: LIMITS.headerBytesMax,
+      headersTimeout: LIMITS.headersTimeoutMs,
+      connectionsCheckingInterval: LIMITS.connectionsCheckMs,
+    },
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('gateway', undefined)

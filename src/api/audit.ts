@@ -1,4 +1,4 @@
-/** What the HTTP door leaves in the audit log: one entry for each operation that changes something, and for each refusal. */
+/** Makes the audit log's entries of HTTP requests: of each operation that changes something or reveals data, and of each refusal. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'
@@ -12,7 +12,8 @@ import { isHurried } from '../resources/audited.ts'
 import { OPERATIONS } from '../resources/index.ts'
 
 /** What a route is in the audit log. */
-type Audited = Pick<AnyOperation, 'name' | 'reads'> & Partial<Pick<AnyOperation, 'roles' | 'domain'>>
+type Audited = Pick<AnyOperation, 'name' | 'reads'> &
+  Partial<Pick<AnyOperation, 'roles' | 'domain' | 'reveals'>>
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -27,6 +28,8 @@ declare module 'fastify' {
 export interface Trace {
   /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
   place: Place
+  /** Further tenants that it is about: an operator's deed is in the chain of each. */
+  readonly others?: readonly Place[]
   /** Whether the place is that of the scope itself, and not only what ids say. */
   readonly sure: boolean
   /** Who it is, where no principal says so. */
@@ -47,7 +50,7 @@ export function traceOfRefused({ id, ref }: RefusedKey): Trace {
 }
 
 /**
- * Begins the trace of an operation that changes something.
+ * Begins the trace of an operation that changes something, or reveals data of tenants.
  * @throws Problem where its entry could not be kept
  */
 export async function beginTrace(
@@ -56,6 +59,10 @@ export async function beginTrace(
   input: Readonly<Record<string, unknown>>,
   audit: Audit,
 ): Promise<Trace | undefined> {
+  if (operation.reveals !== undefined) {
+    audit.refuseUnlessReady()
+    return traceOfRevealed(operation.reveals(input))
+  }
   if (operation.reads) return undefined
   if (!isHurried(operation)) audit.refuseUnlessReady()
   const reader = READERS.get(operation)
@@ -63,6 +70,11 @@ export async function beginTrace(
   const sure = scope instanceof WorkspaceScope
   const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
   return { place, sure, before: digestOf(state), after: null }
+}
+
+function traceOfRevealed(tenants: readonly string[]): Trace {
+  const [place = {}, ...others] = tenants.map((tenantId) => ({ tenantId }))
+  return { place, others, sure: false, before: null, after: null }
 }
 
 /** Completes it with what the operation gave. */
@@ -73,6 +85,7 @@ export async function endTrace(
   input: Readonly<Record<string, unknown>>,
   output: unknown,
 ): Promise<void> {
+  if (operation.reveals !== undefined) return
   const reader = READERS.get(operation)
   const own = reader === undefined || reader.output === operation.output
   const shown = own ? output : await stateOf(reader, scope, input)
@@ -170,21 +183,26 @@ export function leaveEntry(
 ): Promise<void> | undefined {
   const { operation } = request.routeOptions.config
   const { statusCode: status } = reply
-  if (operation === undefined || (status < 400 && operation.reads)) return undefined
+  if (operation === undefined) return undefined
+  const reads = operation.reads && operation.reveals === undefined
+  if (reads && status < 400) return undefined
   const denied = status === 401 || status === 403 || status === 429
-  if ((operation.reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
+  if ((reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
   const deed = deedOf(operation, request, reply, denied)
   const { principal, trace } = request
   // What an operator does to a tenant is in the tenant's own chain.
-  if (principal !== undefined && principal.tenantId === undefined && trace !== undefined && !trace.sure)
-    return audit.placeOf(trace.place).then((place) => leave(audit, operation, { ...deed, place }))
+  if (principal !== undefined && principal.tenantId === undefined && trace !== undefined && !trace.sure) {
+    const leaveAt = async (named: Place) =>
+      leave(audit, operation, { ...deed, place: await audit.placeOf(named) })
+    return Promise.all([trace.place, ...(trace.others ?? [])].map(leaveAt)).then(() => undefined)
+  }
   return leave(audit, operation, deed)
 }
 
 function leave(audit: Audit, operation: Audited, deed: Deed): Promise<void> | undefined {
   const { outcome, status } = deed
   if (status === 429) audit.counted(deed)
-  else if (outcome !== 'done') audit.refused(deed)
+  else if (outcome !== 'done') audit.throttled(deed)
   else if (isHurried(operation)) audit.note(deed)
   else return audit.write(deed)
   return undefined

@@ -7,18 +7,47 @@ import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
 import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
 import { isPossible } from '../platform/identity/passwords.ts'
+import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
-import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { toWire } from './problems.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
 export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
-  await app.register(async (auth) => mountProvider(auth, identity))
-  await app.register(async (pages) => mountPages(pages, identity))
-  mountRegistration(app, identity)
+  await app.register(async (issuer) => {
+    issuer.addHook('onRequest', (request, reply, done) => {
+      limitBody(request, reply)
+      done()
+    })
+    await issuer.register(async (auth) => mountProvider(auth, identity))
+    await issuer.register(async (pages) => mountPages(pages, identity))
+    mountRegistration(issuer, identity)
+  })
+}
+
+/** Ends a request whose body is not complete in time: it holds a connection although it showed no credential. */
+function limitBody(request: FastifyRequest, reply: FastifyReply): void {
+  const { raw } = request
+  const end = () => {
+    if (raw.complete || raw.destroyed) return
+    const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
+    const path = request.url.split('?')[0] ?? ''
+    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), {
+      id: request.id,
+      path,
+    })
+    // Whatever reads the body meanwhile finds it cut off, and must not answer as well.
+    reply.hijack()
+    if (!reply.raw.headersSent) reply.raw.writeHead(status, { ...headers, connection: 'close' })
+    reply.raw.end(JSON.stringify(body))
+    raw.socket.destroySoon()
+  }
+  const timer = setTimeout(end, LIMITS.issuerBodyMs)
+  raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
 }
 
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */
@@ -35,6 +64,7 @@ function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): 
       reply.raw,
       // In the path alone: the query belongs to the client, its `state` above all.
       request.url.replace(/^([^?]*)oauth-authorization-server/, '$1openid-configuration'),
+      requesterOf(request),
     )
   })
 }
@@ -57,7 +87,7 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   app.post('/auth/invitation', async (request, reply) => {
     const issuer = await identity()
     refuseOtherSites(request, issuer.origin)
-    return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
+    return show(reply, await accept(issuer, request))
   })
 }
 
@@ -76,8 +106,9 @@ function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity'
       .send(),
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
-    const { registration } = await identity()
+    const { registration, records } = await identity()
     const { status, body } = await registration.take(request.body, networkOf(request.ip))
+    records.registered(requesterOf(request), status, body)
     return reply.code(status).headers(open).send(body)
   })
 }
@@ -131,14 +162,17 @@ async function invitation({ people }: Identity, token: string): Promise<Page> {
   return email === undefined ? NO_INVITATION : invitationPage(email)
 }
 
-async function accept({ people }: Identity, token: string, form: Form): Promise<Page> {
+async function accept({ people, records }: Identity, request: FastifyRequest): Promise<Page> {
+  const token = tokenOf(request)
   const email = await people.invited(token)
   if (email === undefined) return NO_INVITATION
-  const { password = '', again = '' } = form
+  const { password = '', again = '' } = formOf(request)
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
   if (password !== again) return invitationPage(email, 'The two are not the same.')
   if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
-  if (!(await people.accept(token, password))) return NO_INVITATION
+  const account = await people.accept(token, password)
+  if (account === undefined) return NO_INVITATION
+  records.passwordSet(requesterOf(request), account)
   return plainPage(
     'Your password is set',
     'You can close this page and sign in where you were asked to.',
@@ -150,7 +184,10 @@ const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => (
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,
+  by: requesterOf(request),
 })
+
+const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
 
 /** It stands in the query, which no log line has. */
 function tokenOf({ query }: FastifyRequest): string {

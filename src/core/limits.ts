@@ -134,6 +134,11 @@ export const LIMITS = {
   objectKeySegmentBytesMax: 255,
   /** A body may take this long to come; the rest of a refused one is read for as long as `drainMs`. */
   uploadTimeoutMs: 300_000,
+  /** The head of a request, and the body of one to the issuer, which nobody has shown a credential for, may take so long. */
+  headersTimeoutMs: 15_000,
+  issuerBodyMs: 10_000,
+  /** How often connections are looked through for those that take longer. */
+  connectionsCheckMs: 5_000,
   /** A stream of bytes may take a second more for so many that have come. */
   uploadBytesPerSecondMin: 16_384,
   drainMs: 5_000,

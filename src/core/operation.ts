@@ -87,6 +87,11 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly stability: Stability
   /** Changes nothing: may be a tool of the read-only MCP server. */
   readonly reads: boolean
+  /**
+   * Of an operation that reads what admins do not see otherwise: the tenants whose data its input is. Each call leaves
+   * an entry in the audit log; an operator's, one in the chain of each of these tenants.
+   */
+  readonly reveals?: (input: Input) => readonly string[]
   /** What a narrowed key or token needs for it (core/scopes.ts); undefined for what is none of a key's affairs. */
   readonly requiredScope: string | undefined
   readonly alsoNeeds?: FurtherScope<Input>
@@ -108,6 +113,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly stability?: Stability
   /** Where absent, what GET and HEAD do. */
   readonly reads?: boolean
+  readonly reveals?: (input: Static<I>) => readonly string[]
   /** Of its scope, where that is not the plural of the noun. */
   readonly area?: string
   readonly alsoNeeds?: FurtherScope<Static<I>>

@@ -28,10 +28,12 @@ export function platformServer(
       const operation = operations.find((tool) => toolName(tool) === name)
       if (operation === undefined) return failure('There is no such tool.')
       try {
-        return success(await call(platform, principal, standings, operation, args))
+        const output = await call(platform, principal, standings, operation, args)
+        await recordRevealed(platform, { operation, principal, requestId, args })
+        return success(output)
       } catch (error) {
         if (error instanceof Problem && error.status === 403)
-          platform.audit.refused(refusal(operation, principal, requestId, error))
+          platform.audit.throttled(refusal(operation, principal, requestId, error))
         if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
         platform.log.error({ err: error, operation: operation.name }, 'tool')
         return failure('internal: Something is wrong on our side.')
@@ -65,18 +67,47 @@ async function call(
   return runWithJson(operation, scope, input)
 }
 
+/** A tool call that shows data of tenants is in the log before its result leaves; an operator's, in each tenant's chain. */
+async function recordRevealed(
+  { audit }: Platform,
+  {
+    operation,
+    principal,
+    requestId,
+    args,
+  }: { operation: AnyOperation; principal: Principal; requestId: string; args: Record<string, unknown> },
+): Promise<void> {
+  if (operation.reveals === undefined) return
+  const done = { outcome: 'done', status: 200, code: null } as const
+  const deed = deedOf(operation, principal, requestId, done)
+  if (principal.tenantId !== undefined) return audit.write(deed)
+  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.placeOf({ tenantId }))
+  await Promise.all(places.map(async (place) => audit.write({ ...deed, place: await place })))
+}
+
 /** A refused tool is no refused request: the reply to it says 200. */
-function refusal(operation: AnyOperation, principal: Principal, requestId: string, problem: Problem): Deed {
-  const { tenantId, workspaceId, subject, roles } = principal
+const refusal = (operation: AnyOperation, principal: Principal, requestId: string, problem: Problem): Deed =>
+  deedOf(operation, principal, requestId, {
+    outcome: 'denied',
+    status: problem.status,
+    code: problem.code,
+  })
+
+function deedOf(
+  operation: AnyOperation,
+  { tenantId, workspaceId, subject, roles }: Principal,
+  requestId: string,
+  { outcome, status, code }: Pick<Deed, 'outcome' | 'status' | 'code'>,
+): Deed {
   return {
     place: { tenantId, workspaceId },
     requestId,
     actor: { subject, role: roles[0] ?? null, kind: 'token' },
     operation: operation.name,
     target: operation.http.path,
-    outcome: 'denied',
-    status: problem.status,
-    code: problem.code,
+    outcome,
+    status,
+    code,
     before: null,
     after: null,
   }

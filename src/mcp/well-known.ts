@@ -32,7 +32,10 @@ export function mountWellKnown(app: FastifyInstance, platform: Platform, doorkee
       const issuer = await identity()
       reply.raw.setHeader('x-request-id', request.id)
       reply.hijack()
-      await issuer.handle(request.raw, reply.raw, CONFIGURATION)
+      await issuer.handle(request.raw, reply.raw, CONFIGURATION, {
+        address: request.ip,
+        requestId: request.id,
+      })
     })
   }
 }

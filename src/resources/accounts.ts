@@ -5,6 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import { HIDDEN } from '../core/visible-text.ts'
 import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import { placeOf } from './holders.ts'
@@ -30,6 +31,8 @@ const Invited = Type.Interface([Account], {
   invitation_url: Type.String({ description: 'Shown once: there the person sets a password.' }),
 })
 
+const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
+
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
   case when disabled_at is not null then 'disabled' when accepted then 'active' else 'invited' end as status,
   invited_until, created_by, created_at, updated_at, last_login_at`
@@ -48,7 +51,7 @@ export const createAccount = onStructure({
   input: Input({
     ...Holder,
     role: HolderRole,
-    email: Type.String({ pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$', maxLength: 320 }),
+    email: Type.String({ pattern: EMAIL_PATTERN, maxLength: 320 }),
     name: Type.Optional(Name),
   }),
   output: Invited,

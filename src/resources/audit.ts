@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS, TENANT_ADMINS } from '../core/policy.ts'
-import { Problem } from '../core/problem.ts'
+import { notFound, Problem } from '../core/problem.ts'
 import { PLATFORM_CHAIN } from '../platform/audit/entry.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
@@ -24,18 +24,24 @@ const AuditEntry = Type.Object({
   request_id: Text,
   actor: Type.Object({
     kind: Type.String({
-      description: 'api_key, token, gateway, mcp_client, run, nobody or platform.',
+      description:
+        'api_key, token, gateway, mcp_client, webhook, run, person or client (at the issuer), nobody or platform.',
     }),
     role: Text,
     subject: Text,
   }),
-  address: Type.Union([Type.String(), Type.Null()], { description: 'Where somebody was refused.' }),
+  address: Type.Union([Type.String(), Type.Null()], {
+    description: 'Of the client: of refusals, failures and what happens at the issuer.',
+  }),
   operation: Type.String(),
   target: Type.String(),
   outcome: Type.Enum([...OUTCOMES]),
   status: Type.Union([Type.Integer(), Type.Null()]),
   code: Text,
   count: Type.Integer({ description: 'How many alike it stands for.' }),
+  detail: Type.Optional(
+    Type.Record(Type.String(), Text, { description: 'What else identifies the event; no secrets.' }),
+  ),
   before: OptionalDigest,
   after: OptionalDigest,
   prev_hash: Digest,
@@ -153,6 +159,7 @@ export const verifyAudit = onStructure({
   output: Verified,
   http: { method: 'GET', path: '/v1/audit/verify' },
   run: async (scope, { tenant_id, after = 0, anchor }) => {
+    await refuseUnlessThere(scope, tenant_id)
     const row = await scope.row<Found>(verification(chainOf(scope, tenant_id), after, anchor))
     if (row === undefined) throw new TypeError('an aggregate gives a row')
     const { checked, last, head_seq, head_hash, ended } = row
@@ -163,6 +170,16 @@ export const verifyAudit = onStructure({
     return { ok: bad === null, checked, next: bad === null && !ended ? last : null, first_bad: bad, head }
   },
 })
+
+/** @throws Problem `not_found` for a chain that is another tenant's, or that no tenant has */
+async function refuseUnlessThere(scope: AdminScope, asked: string | undefined): Promise<void> {
+  if (asked === undefined || asked === scope.tenantId) return
+  const isOperator = scope.tenantId === undefined
+  if (isOperator && asked === PLATFORM_CHAIN) return
+  const found = await scope.row<{ id: string }>(sql`
+    select id from tenants where id = ${asked} union select tenant_id from audit_heads where tenant_id = ${asked}`)
+  if (found === undefined) throw notFound('tenant')
+}
 
 interface Found {
   readonly checked: number

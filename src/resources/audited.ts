@@ -46,7 +46,7 @@ export async function runAudited(
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
-    audit.refused({ ...known, ...failureOf(error), after: null })
+    audit.throttled({ ...known, ...failureOf(error), after: null })
     throw error
   })
   const deed: Deed = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }

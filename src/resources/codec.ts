@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { TENANT_ADMINS } from '../core/policy.ts'
+import { tenantsOf } from '../platform/payloads/desk.ts'
 import { Input, onStructure, Ref } from './kinds.ts'
 import { tenantMeant } from './provisioning.ts'
 
@@ -26,6 +27,7 @@ export const decodePayloads = onStructure({
   summary: 'Show payloads of Temporal in the clear; an admin, those of the own tenant alone',
   roles: TENANT_ADMINS,
   reads: true,
+  reveals: ({ payloads }) => tenantsOf(payloads),
   input: Input({
     payloads: Payloads,
     preserveStorageRefs: Type.Optional(

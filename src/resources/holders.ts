@@ -4,6 +4,7 @@ import type { Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
+import { refuseUnlessActive, whyInactive } from './workspaces.ts'
 
 interface Named {
   readonly tenant_id?: string
@@ -19,7 +20,7 @@ export interface Place {
  * Where a holder of the role is put, of what the caller named; her own tenant where she named none. Row-level security
  * has the last word.
  * @throws Problem `validation_failed` where the role needs more, or less, than was named; `forbidden` where it is
- *   above the caller's; `not_found` for what is not hers
+ *   above the caller's; `not_found` for what is not hers; `tenant_suspended`, `workspace_suspended`, `state_conflict`
  */
 export async function placeOf(scope: AdminScope, role: Role, named: Named): Promise<Place> {
   if (role === 'operator') {
@@ -51,18 +52,17 @@ export async function placeNamed(scope: AdminScope, named: Named): Promise<Place
 async function tenantOf(scope: AdminScope, named: string | undefined): Promise<string> {
   const id = named ?? scope.tenantId
   if (id === undefined) throw missing('tenant_id', scope.actor.role)
-  const row = await scope.row<{ id: string }>(
-    sql`select id from tenants where id = ${id} and state = 'active'`,
-  )
-  if (row === undefined) throw notFound('tenant')
-  return row.id
+  await refuseUnlessActive(scope, id)
+  return id
 }
 
 async function workspaceOf(scope: AdminScope, id: string, tenantId: string | undefined): Promise<Place> {
   const row = await scope.row<Place>(sql`
     select tenant_id as "tenantId", id as "workspaceId" from workspaces
-    where id = ${id} and state = 'active' and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
+    where id = ${id} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
   if (row === undefined) throw notFound('workspace')
+  const inactive = await whyInactive(scope, id)
+  if (inactive !== undefined) throw inactive
   return row
 }
 

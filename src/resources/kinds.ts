@@ -4,6 +4,7 @@ import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
+import { VISIBLE_PATTERN } from '../core/visible-text.ts'
 import type { CallerScope } from '../platform/caller.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 
@@ -32,7 +33,8 @@ export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix)
 export const Name = Type.String({
   minLength: 1,
   maxLength: LIMITS.nameCharsMax,
-  pattern: '^[^\\u0000-\\u001f]*$',
+  pattern: VISIBLE_PATTERN,
+  description: 'One line, without invisible characters or ones that change the direction of reading.',
 })
 export const Slug = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$',

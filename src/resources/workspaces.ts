@@ -105,7 +105,8 @@ export async function whyInactive(scope: AdminScope, workspaceId: string): Promi
   return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
 }
 
-async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
+/** @throws Problem `not_found`, `tenant_suspended`, `state_conflict` */
+export async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
   const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
   if (tenant === undefined) throw notFound('tenant')
   if (tenant.state === 'suspended') throw new Problem('tenant_suspended')

@@ -91,7 +91,7 @@ test('an end of the process leaves nothing behind', async () => {
   const other = openPlatform(parseConfig(env), openLog('silent', 'test')).platform
   const name = unique('end')
   for (let n = 0; n < 25; n++)
-    other.audit.refused({ ...deed(`${name}-${n}`), outcome: 'denied', address: '::1' })
+    other.audit.throttled({ ...deed(`${name}-${n}`), outcome: 'denied', address: '::1' })
   other.audit.note(deed(`${name}-done`))
   await other.close()
   const kept = await recorded(`${name}-%`)

@@ -247,7 +247,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/audit?tenant_id=${room.tenantId}&outcome=done`,
     foreign: 'own_list',
   },
-  'audit.verify': { path: ({ room }) => `/v1/audit/verify?tenant_id=${room.tenantId}`, foreign: 'own_thing' },
+  'audit.verify': { path: ({ room }) => `/v1/audit/verify?tenant_id=${room.tenantId}`, foreign: 'not_found' },
   'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
   'function.create': {
     path: () => '/v1/functions',

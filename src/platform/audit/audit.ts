@@ -50,8 +50,8 @@ export class Audit {
     return this.flush()
   }
 
-  /** A refusal or a failure: the first of a minute are entries, the rest are counted. */
-  refused(deed: Deed): void {
+  /** A refusal, a failure, or what an anonymous client can cause: the first of a minute are entries, the rest are counted. */
+  throttled(deed: Deed): void {
     this.#ofThisMinute()
     if (this.#floods.admit(deed)) this.note(deed)
   }

@@ -10,8 +10,21 @@ import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.
 /** The chain of what belongs to no tenant: operators alone see it. */
 export const PLATFORM_CHAIN = '-'
 
-/** How somebody came: by which credential, as a tool of an MCP server, by the secret of a webhook, as a run; or the platform itself. */
-type ActorKind = 'api_key' | 'token' | 'gateway' | 'mcp_client' | 'webhook' | 'run' | 'nobody' | 'platform'
+/**
+ * How the actor was recognised: by a credential, as a tool of an MCP server, by the secret of a webhook, as a run, as a
+ * person or a client at the issuer; or the platform itself.
+ */
+type ActorKind =
+  | 'api_key'
+  | 'token'
+  | 'gateway'
+  | 'mcp_client'
+  | 'webhook'
+  | 'run'
+  | 'person'
+  | 'client'
+  | 'nobody'
+  | 'platform'
 
 export interface AuditActor {
   /** Id of the key, subject of the token, workflow id of the run; null where nobody was recognised. */
@@ -30,7 +43,7 @@ export interface Deed {
   readonly place: Place
   readonly requestId: string | null
   readonly actor: AuditActor
-  /** The client's, where somebody was refused. */
+  /** The client's, of refusals, failures and what happens at the issuer. */
   readonly address?: string
   /** Name of the operation. */
   readonly operation: string
@@ -39,6 +52,8 @@ export interface Deed {
   readonly outcome: 'done' | 'denied' | 'failed'
   readonly status: number | null
   readonly code: string | null
+  /** What else identifies the event, by name; never a secret. */
+  readonly detail?: Readonly<Record<string, string>>
   /** Digests of the resource as its GET shows it. */
   readonly before: string | null
   readonly after: string | null
@@ -66,6 +81,7 @@ export function lineOf(deed: Deed, atMs: number): Line {
     before: deed.before,
     code: deed.code,
     count: deed.count ?? 1,
+    detail: deed.detail && plainDetail(deed.detail),
     operation: deed.operation,
     outcome: deed.outcome,
     request_id: plain(deed.requestId),
@@ -75,6 +91,12 @@ export function lineOf(deed: Deed, atMs: number): Line {
     workspace_id: deed.place.workspaceId ?? null,
   })
   return { chain, workspace: deed.place.workspaceId ?? '', text }
+}
+
+/** Members in code unit order. Absent details leave no member behind. */
+function plainDetail(detail: Readonly<Record<string, string>>): Record<string, string | null> {
+  const names = Object.keys(detail).sort()
+  return Object.fromEntries(names.map((name) => [name, plain(detail[name] ?? null)]))
 }
 
 /** What a caller chose the letters of: cut, without secrets, and without what JSON in PostgreSQL does not take. */

@@ -1,6 +1,7 @@
-/** Anybody can be refused as often as he likes: a minute's first refusals are entries, the rest are one with a count. */
+/** Throttles entries that anonymous clients can cause: the first of a minute and network are entries, the rest are one with a count. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { networkOf } from '../limiter/address.ts'
 import type { Deed } from './entry.ts'
 
 interface Flood {
@@ -24,10 +25,10 @@ export class Floods {
     return false
   }
 
-  /** Of a chain and an address; beyond a number of addresses, of the chain alone. */
+  /** Of a chain and a network (one IPv6 client has a whole /64); beyond a number of networks, of the chain alone. */
   #floodOf({ place, address = '', outcome }: Deed): Flood {
     const chain = `${place.tenantId ?? ''} ${outcome}`
-    const name = `${chain} ${address}`
+    const name = `${chain} ${address === '' ? '' : networkOf(address)}`
     const known = this.#floods.get(name)
     if (known !== undefined) return known
     const key = this.#floods.size < LIMITS.auditFloodsMax ? name : chain

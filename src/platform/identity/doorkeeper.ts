@@ -10,6 +10,7 @@ import { Guests } from './guests.ts'
 import { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
+import { IssuerState } from './issuer-state.ts'
 import { PagePass } from './page-pass.ts'
 import { People } from './people.ts'
 import { type TokenIssuer, Tokens } from './tokens.ts'
@@ -28,11 +29,12 @@ export function openDoorkeeper(config: Config, parts: Parts, now = () => perform
   const hosted = new HostedServers(parts.database, publicUrl(config))
   const people = new People(parts.database)
   const clients = parts.oauthClients
-  const holders = new Holders(people, clients)
-  const { database, secrets, signingKeys: keys, log } = parts
+  const { database, secrets, signingKeys: keys, audit, log } = parts
+  const state = new IssuerState(database, secrets)
+  const holders = new Holders(people, clients, state)
   let opened: Promise<Identity> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, database, secrets, keys, hosted, people, clients, log }).catch(
+    opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, audit, log }).catch(
       (error: unknown) => {
         opened = undefined
         throw error
@@ -60,10 +62,7 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): To
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)
-      const { sub, clientId = sub, credential } = claims
-      // A person's token ends with her account, and with the client that it was given to.
-      if (!(await holders.stands(sub, credential)) || !(await holders.stands(clientId)))
-        throw new Problem('token_invalid')
+      if (!(await holders.honours(claims))) throw new Problem('token_invalid')
       return claims
     },
   }

@@ -48,7 +48,9 @@ export class Guests {
   }
 
   /** A token outlives its client and its person by no more than the few seconds that they are remembered. */
-  async #stands({ sub, clientId, credential }: HostedClaims, server: Hosted): Promise<boolean> {
+  async #stands(claims: HostedClaims, server: Hosted): Promise<boolean> {
+    const { sub, clientId, credential } = claims
+    if (!(await this.#holders.isLive(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
     if (sub !== clientId && (await this.#holders.actsFor(clientId, sub, credential))) return true
     return (await this.#hosted.client(clientId))?.serverId === server.id

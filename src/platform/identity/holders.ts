@@ -1,6 +1,7 @@
-/** Whether those whom the issuer gave a token are still there: a token lives longer than an account or a client. */
+/** Checks at each request that a token of the issuer, its holder, its client and its grant have not ended. */
 
 import { idPattern } from '../../core/ids.ts'
+import type { IssuedToken, IssuerState } from './issuer-state.ts'
 import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import { generationId, type People } from './people.ts'
@@ -8,15 +9,37 @@ import { generationId, type People } from './people.ts'
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const CLIENT_ID = new RegExp(idPattern('client'))
 
+/** What a verified token says of itself and its holder. */
+export interface HeldToken extends IssuedToken {
+  readonly sub: string
+  readonly clientId?: string
+  readonly credential?: string
+}
+
 export class Holders {
   readonly #people: People
   readonly #clients: OAuthClients
+  readonly #state: IssuerState
   /** Ids of generations; null where the account is not there. */
   readonly #known = new KeyCache<string | null>()
 
-  constructor(people: People, clients: OAuthClients) {
+  constructor(people: People, clients: OAuthClients, state: IssuerState) {
     this.#people = people
     this.#clients = clients
+    this.#state = state
+  }
+
+  /** Returns whether the token was not revoked, nor the grant that it was issued under. */
+  isLive(token: IssuedToken): Promise<boolean> {
+    return this.#state.isLive(token)
+  }
+
+  /** Returns whether a token for the REST API still counts: it ends with its grant, its holder and its client. */
+  async honours(token: HeldToken): Promise<boolean> {
+    const { sub, clientId = sub, credential } = token
+    const checks = [this.isLive(token), this.stands(sub, credential)]
+    if (clientId !== sub) checks.push(this.stands(clientId))
+    return (await Promise.all(checks)).every(Boolean)
   }
 
   /**

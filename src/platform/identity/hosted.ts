@@ -25,6 +25,7 @@ export interface AgentClient {
   readonly id: string
   readonly serverId: string
   readonly slug: string
+  readonly tenantId: string
   readonly workspaceId: string
   /** SHA-256 of the secret, hex. */
   readonly secretHash: string
@@ -98,7 +99,8 @@ export class HostedServers {
     const known = this.#clients.get(id)
     if (known !== undefined) return known ?? undefined
     const row = await this.#system.row<AgentClient>(sql`
-      select c.id, c.server_id as "serverId", s.slug, c.workspace_id as "workspaceId",
+      select c.id, c.server_id as "serverId", s.slug, c.tenant_id as "tenantId",
+        c.workspace_id as "workspaceId",
         c.secret_hash as "secretHash", c.scopes
       from mcp_clients c join mcp_servers s
         on s.tenant_id = c.tenant_id and s.workspace_id = c.workspace_id and s.id = c.server_id

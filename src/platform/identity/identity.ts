@@ -5,23 +5,24 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
 import storage from 'oidc-provider/lib/helpers/als.js'
+import type { Audit } from '../audit/audit.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { restful } from '../contexts.ts'
 import type { Log } from '../log.ts'
-import type { Database } from '../pg/database.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
 import { type IssuerSettings, openProvider } from './issuer.ts'
-import { IssuerState } from './issuer-state.ts'
+import type { IssuedToken, IssuerState } from './issuer-state.ts'
 import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { People } from './people.ts'
+import { IdentityRecords, type Requester } from './records.ts'
 import { Registration } from './registration.ts'
 import { SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
 import { Targets } from './targets.ts'
 
-export interface Claims {
+export interface Claims extends IssuedToken {
   readonly sub: string
   /** Whom it was given to, where it says so. */
   readonly clientId?: string
@@ -34,7 +35,7 @@ export interface Claims {
 }
 
 /** What a token for a hosted MCP server says. */
-export interface HostedClaims {
+export interface HostedClaims extends IssuedToken {
   readonly sub: string
   readonly clientId: string
   readonly credential?: string
@@ -47,17 +48,24 @@ export interface HostedClaims {
 /** What the issuer is made of. */
 export interface IdentityParts {
   readonly config: Config
-  readonly database: Database
   readonly secrets: Secrets
   readonly keys: SigningKeys
   readonly hosted: HostedServers
   readonly people: People
   readonly clients: OAuthClients
+  readonly state: IssuerState
+  readonly audit: Audit
   readonly log: Log
 }
 
 /** What clocks may differ by. */
 const CLOCK_TOLERANCE_SECONDS = 30
+
+/** The claims by which a token, or its grant, can be revoked. */
+const issuedToken = ({ jti, grant_id: grantId }: JWTPayload): IssuedToken => ({
+  ...(typeof jti === 'string' && { tokenId: jti }),
+  ...(typeof grantId === 'string' && { grantId }),
+})
 
 const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
 
@@ -69,6 +77,7 @@ export class Identity {
   readonly people: People
   readonly signIn: SignIn
   readonly registration: Registration
+  readonly records: IdentityRecords
   readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
   readonly #within = restful(storage)
@@ -77,7 +86,7 @@ export class Identity {
   readonly #verified = new KeyCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, database, secrets, keys, hosted, people, clients, log }: IdentityParts) {
+  private constructor({ config, secrets, keys, hosted, people, clients, state, audit, log }: IdentityParts) {
     const base = publicUrl(config)
     this.issuer = issuerUrl(config)
     this.audience = `${base}/v1`
@@ -87,10 +96,13 @@ export class Identity {
     const targets = new Targets({ audience, hosted, people, clients })
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
-    const state = new IssuerState(database, secrets)
-    this.#settings = { issuer, operatorSecret, cookieKey, hosted, clients, people, targets, state, log }
+    const records = new IdentityRecords({ audit, clients, hosted, people, log })
+    this.records = records
+    const verify = (token: string) => this.#verifiedNow(token)
+    const identity = { issuer, operatorSecret, cookieKey, verify }
+    this.#settings = { ...identity, hosted, clients, people, targets, state, records, log }
     const provider = () => this.#provider()
-    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets })
+    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets, records })
     this.registration = new Registration(clients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
@@ -113,9 +125,16 @@ export class Identity {
   /**
    * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
    * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
+   * @param by for the audit log
    */
-  async handle(request: IncomingMessage, response: ServerResponse, url = request.url ?? '/'): Promise<void> {
+  async handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    url: string,
+    by: Requester,
+  ): Promise<void> {
     const provider = await this.#provider()
+    this.records.attach(request, by)
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return this.#within(() => provider.callback()(request, response))
@@ -130,6 +149,7 @@ export class Identity {
     const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
     const { credential } = payload
     return {
+      ...issuedToken(payload),
       sub: payload.sub ?? '',
       ...(typeof clientId === 'string' && { clientId }),
       ...(typeof credential === 'string' && { credential }),
@@ -149,6 +169,7 @@ export class Identity {
     if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
     const { client_id: clientId, credential, scope } = payload
     return {
+      ...issuedToken(payload),
       sub: payload.sub ?? '',
       clientId: typeof clientId === 'string' ? clientId : '',
       ...(typeof credential === 'string' && { credential }),
@@ -170,10 +191,11 @@ export class Identity {
     return payload
   }
 
-  async #verifiedNow(token: string, audience: string): Promise<JWTPayload> {
+  /** @param audience any, where absent */
+  async #verifiedNow(token: string, audience?: string): Promise<JWTPayload> {
     const { payload } = await jwtVerify(token, this.#find, {
       issuer: this.issuer,
-      audience,
+      ...(audience !== undefined && { audience }),
       algorithms: [ALGORITHM],
       typ: 'at+jwt',
       requiredClaims: ['exp', 'iat', 'sub'],

@@ -1,4 +1,4 @@
-/** What the issuer keeps between two requests, in PostgreSQL, so that every API process knows it: never the ids. */
+/** Stores what the issuer keeps between two requests in PostgreSQL, for every API process: grants, codes, tokens, revocations. */
 
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider'
@@ -6,18 +6,53 @@ import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import type { Secrets } from '../secrets.ts'
 import { SystemScope } from '../system.ts'
+import { KeyCache } from './key-cache.ts'
 
 const PURPOSE = 'issuer-state'
 
 interface StateRow {
   readonly sealed: Buffer
-  readonly consumed_at: string | null
 }
+
+interface FamilyRow {
+  readonly id: Buffer
+  readonly model: string
+  readonly accountId: string | null
+  readonly clientId: string | null
+}
+
+/** What identifies an access token and the grant that it was issued under. */
+export interface IssuedToken {
+  /** Its `jti`. */
+  readonly tokenId?: string
+  /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
+  readonly grantId?: string
+}
+
+/** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
+export class TokenReused extends errors.InvalidGrant {
+  readonly accountId: string | undefined
+  readonly clientId: string | undefined
+
+  constructor(owner: { readonly accountId?: string | null; readonly clientId?: string | null }) {
+    super('already used')
+    this.accountId = owner.accountId ?? undefined
+    this.clientId = owner.clientId ?? undefined
+  }
+}
+
+/** The grant as access tokens name it: its own id is a bearer secret, so they carry a digest. */
+export const grantIdOf = (id: string): string => keyOf('Grant', id).toString('base64url')
+
+/** Model of the rows that stand for revoked access tokens. */
+const REVOKED = 'RevokedToken'
 
 /** Opens the table for one kind of thing at a time, as the provider asks for it. */
 export class IssuerState {
   readonly #system: SystemScope
   readonly #secrets: Secrets
+  /** By token and grant. */
+  readonly #live = new KeyCache<IssuedToken & { readonly live: boolean }>()
 
   constructor(database: Database, secrets: Secrets) {
     this.#system = new SystemScope('issuer', database)
@@ -25,7 +60,36 @@ export class IssuerState {
   }
 
   of(model: string): Adapter {
-    return new ModelState(model, this.#system, this.#secrets)
+    const forget = (grantId: string) => this.#live.forget((token) => token.grantId === grantId)
+    return new ModelState(model, this.#system, this.#secrets, forget)
+  }
+
+  /**
+   * Returns whether neither the token nor its grant has ended. Remembered for `LIMITS.keyCacheMs`, so a revocation on
+   * another node counts within that time; one on this node counts at once.
+   */
+  async isLive(token: IssuedToken): Promise<boolean> {
+    const { tokenId = '', grantId = '' } = token
+    if (tokenId === '' && grantId === '') return true
+    const known = await this.#live.load(`${tokenId} ${grantId}`, async () => {
+      const row = await this.#system.row<{ live: boolean }>(sql`
+        select not exists (select from issuer_state where id = ${keyOf(REVOKED, tokenId)})
+          and (${grantId} = '' or exists (
+            select from issuer_state where id = ${Buffer.from(grantId, 'base64url')} and expires_at > now())) as live`)
+      return { tokenId, grantId, live: row?.live === true }
+    })
+    return known.live
+  }
+
+  /** Ends one access token. @param expiresAt seconds since 1970, when it would have ended by itself */
+  async revoke(tokenId: string, expiresAt: number): Promise<void> {
+    const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
+    // Verifiers tolerate clocks that go wrong, so the row stays a little longer than the token.
+    await this.#system.rows(sql`
+      insert into issuer_state (id, model, sealed, expires_at)
+      values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, to_timestamp(${expiresAt}::bigint) + interval '5 minutes')
+      on conflict (id) do nothing`)
+    this.#live.forget((token) => token.tokenId === tokenId)
   }
 }
 
@@ -42,11 +106,13 @@ class ModelState implements Adapter {
   readonly #model: string
   readonly #system: SystemScope
   readonly #secrets: Secrets
+  readonly #forgetGrant: (grantId: string) => void
 
-  constructor(model: string, system: SystemScope, secrets: Secrets) {
+  constructor(model: string, system: SystemScope, secrets: Secrets, forgetGrant: (grantId: string) => void) {
     this.#model = model
     this.#system = system
     this.#secrets = secrets
+    this.#forgetGrant = forgetGrant
   }
 
   async upsert(id: string, payload: AdapterPayload, expiresInSeconds: number): Promise<void> {
@@ -68,7 +134,7 @@ class ModelState implements Adapter {
   async find(id: string): Promise<AdapterPayload | undefined> {
     return this.#opened(
       await this.#system.row<StateRow>(sql`
-        select sealed, consumed_at from issuer_state
+        select sealed from issuer_state
         where id = ${keyOf(this.#model, id)} and expires_at > now()`),
     )
   }
@@ -76,7 +142,7 @@ class ModelState implements Adapter {
   async findByUid(uid: string): Promise<AdapterPayload | undefined> {
     return this.#opened(
       await this.#system.row<StateRow>(sql`
-        select sealed, consumed_at from issuer_state
+        select sealed from issuer_state
         where uid_key = ${keyOf(`${this.#model}:uid`, uid)} and model = ${this.#model} and expires_at > now()`),
     )
   }
@@ -84,8 +150,9 @@ class ModelState implements Adapter {
   async findByUserCode(): Promise<undefined> {}
 
   /**
-   * Of two at once one consumes it. The other has it twice, so the whole family goes (RFC 9700 §4.14.2).
-   * @throws InvalidGrant for the other
+   * Consumes a code or a refresh token. A second use, late or at the same time, deletes the whole family: the grant,
+   * its refresh tokens, and with the grant its access tokens (RFC 9700 §4.14.2).
+   * @throws TokenReused at the second use
    */
   async consume(id: string): Promise<void> {
     const key = keyOf(this.#model, id)
@@ -93,14 +160,17 @@ class ModelState implements Adapter {
       sql`update issuer_state set consumed_at = now() where id = ${key} and consumed_at is null returning id`,
     )
     if (consumed !== undefined) return
-    await this.#system.rows(
-      sql`delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})`,
-    )
-    throw new errors.InvalidGrant('already used')
+    const family = await this.#system.rows<FamilyRow>(sql`
+      delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})
+      returning id, model, account_id as "accountId", client_id as "clientId"`)
+    for (const { id: gone, model } of family)
+      if (model === 'Grant') this.#forgetGrant(gone.toString('base64url'))
+    throw new TokenReused(family[0] ?? {})
   }
 
   async destroy(id: string): Promise<void> {
     await this.#system.rows(sql`delete from issuer_state where id = ${keyOf(this.#model, id)}`)
+    if (this.#model === 'Grant') this.#forgetGrant(grantIdOf(id))
   }
 
   async revokeByGrantId(grantId: string): Promise<void> {
@@ -111,10 +181,7 @@ class ModelState implements Adapter {
 
   #opened(row: StateRow | undefined): AdapterPayload | undefined {
     if (row === undefined) return undefined
-    const payload = JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString()) as AdapterPayload
-    const { consumed_at: consumedAt } = row
-    return consumedAt === null
-      ? payload
-      : { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
+    // The provider is not told of `consumed`: it then calls `consume`, the one place that detects reuse.
+    return JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString()) as AdapterPayload
   }
 }

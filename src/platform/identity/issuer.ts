@@ -1,11 +1,13 @@
 /** The OAuth provider behind the issuer: which flows it offers, who its clients are, and for how long things last. */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { type JWTPayload, errors as joseErrors } from 'jose'
 import {
   type Adapter,
   type AdapterPayload,
   type Client,
   type Configuration,
+  errors,
   interactionPolicy,
   type KoaContextWithOIDC,
   Provider,
@@ -14,10 +16,11 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Log } from '../log.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
-import type { IssuerState } from './issuer-state.ts'
+import { grantIdOf, type IssuerState } from './issuer-state.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import { plainPage } from './pages.ts'
 import type { People } from './people.ts'
+import type { IdentityRecords } from './records.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import type { Targets } from './targets.ts'
 
@@ -30,6 +33,9 @@ export interface IssuerSettings {
   readonly people: People
   readonly targets: Targets
   readonly state: IssuerState
+  readonly records: IdentityRecords
+  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
+  readonly verify: (token: string) => Promise<JWTPayload>
   readonly log: Log
 }
 
@@ -52,7 +58,37 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
     settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer'),
   )
+  settings.records.listen(provider)
+  revokeAccessTokens(provider, settings)
   return provider
+}
+
+/**
+ * Lets `POST /auth/revoke` end access tokens (RFC 7009). The provider authenticates the client and then refuses JWTs
+ * as a type that it cannot revoke; this revokes them instead. A token that is invalid, or is another client's, is
+ * answered in the same way (§2.2) and left alone.
+ */
+function revokeAccessTokens(provider: Provider, { state, verify, records }: IssuerSettings): void {
+  const refused = new WeakSet<KoaContextWithOIDC>()
+  provider.on('revocation.error', (context: KoaContextWithOIDC, error: Error) => {
+    if (error instanceof errors.UnsupportedTokenType) refused.add(context)
+  })
+  provider.use(async (context: KoaContextWithOIDC, next) => {
+    await next()
+    if (!refused.has(context)) return
+    const { client, params } = context.oidc
+    const token = await verify(String(params?.['token'])).catch((error: unknown) => {
+      if (error instanceof joseErrors.JOSEError) return undefined
+      throw error
+    })
+    const { jti, exp, client_id: clientId } = token ?? {}
+    if (token !== undefined && jti !== undefined && exp !== undefined && clientId === client?.clientId) {
+      await state.revoke(jti, exp)
+      records.tokenRevoked(context, token)
+    }
+    context.status = 200
+    context.body = ''
+  })
 }
 
 /** Client credentials, and the code flow with PKCE and refresh tokens that are used once (RFC 9700). */
@@ -68,9 +104,11 @@ function flows({ targets, people }: IssuerSettings): Configuration {
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
     expiresWithSession: async () => false,
     ttl: {
-      AccessToken: LIMITS.personTokenSeconds,
+      AccessToken: (_context, { resourceServer }) =>
+        resourceServer?.accessTokenTTL ?? LIMITS.personTokenSeconds,
       IdToken: LIMITS.personTokenSeconds,
-      ClientCredentials: LIMITS.tokenSeconds,
+      ClientCredentials: (_context, { resourceServer }) =>
+        resourceServer?.accessTokenTTL ?? LIMITS.tokenSeconds,
       AuthorizationCode: LIMITS.authorizationCodeSeconds,
       Interaction: LIMITS.interactionSeconds,
       Session: LIMITS.signInSeconds,
@@ -81,15 +119,17 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       const person = await people.find(id)
       return person === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
     },
-    extraTokenClaims: async (_context, token) =>
-      'resourceServer' in token && token.clientId !== undefined
-        ? targets.claims({
-            clientId: token.clientId,
-            accountId: 'accountId' in token ? token.accountId : undefined,
-            scopes: new Set(token.scope?.split(' ')),
-            resource: String(token.resourceServer?.identifier()),
-          })
-        : {},
+    extraTokenClaims: async (_context, token) => {
+      if (!('resourceServer' in token) || token.clientId === undefined) return {}
+      const claims = await targets.claims({
+        clientId: token.clientId,
+        accountId: 'accountId' in token ? token.accountId : undefined,
+        scopes: new Set(token.scope?.split(' ')),
+        resource: String(token.resourceServer?.identifier()),
+      })
+      const grantId = 'grantId' in token ? token.grantId : undefined
+      return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
+    },
     // A page of a client may ask for its own tokens, no other page may.
     clientBasedCORS: (_context, origin, client) =>
       (client.redirectUris ?? []).some((uri) => new URL(uri).origin === origin),

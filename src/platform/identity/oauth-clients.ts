@@ -45,6 +45,12 @@ export class OAuthClients {
     return client?.active === true ? client : undefined
   }
 
+  /** As {@link find}, of what stands now and not of what is remembered. */
+  async findNow(id: string): Promise<OAuthClient | undefined> {
+    const client = CLIENT_ID.test(id) ? await this.#read(id) : undefined
+    return client?.active === true ? client : undefined
+  }
+
   /**
    * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
    * @param secretId of a token that names one: whether its secret is still the client's
@@ -64,14 +70,18 @@ export class OAuthClients {
     if (!CLIENT_ID.test(id)) return undefined
     const known = this.#known.get(id)
     if (known !== undefined) return known ?? undefined
-    const row = await this.#system.row<Known>(sql`
+    const row = await this.#read(id)
+    this.#known.set(id, row ?? null)
+    return row
+  }
+
+  #read(id: string): Promise<Known | undefined> {
+    return this.#system.row<Known>(sql`
       select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
       from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id
       where c.id = ${id}`)
-    this.#known.set(id, row ?? null)
-    return row
   }
 
   /**

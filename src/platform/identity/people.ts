@@ -20,6 +20,12 @@ export interface Person {
   readonly generation: number
 }
 
+/** An account whose invitation was taken up. */
+export interface Accepted extends Omit<Person, 'email' | 'generation'> {
+  /** It had a password before. */
+  readonly again: boolean
+}
+
 /** What a client is bound to, or a person belongs to; null is wider than any. */
 export interface Holding {
   readonly tenantId: string | null
@@ -74,20 +80,23 @@ export class People {
   /**
    * The person with this address and password; the same work is done whether or not there is one.
    * @param tenantId null: among operators; undefined: in a tenant that there is not
+   * @returns the person if the password is right; `accountId` also if it is wrong
    * @throws Problem `overloaded`
    */
   async recognise(
     tenantId: string | null | undefined,
     email: string,
     password: string,
-  ): Promise<Person | undefined> {
+  ): Promise<{ readonly person?: Person | undefined; readonly accountId?: string }> {
     const found = await this.#one(
       sql`coalesce(a.tenant_id, '') = ${tenantId === undefined ? '-' : (tenantId ?? '')}
         and a.email = ${email.toLowerCase()}`,
     )
-    if (!(await isPassword(password, found?.password)) || found === undefined) return undefined
+    const right = await isPassword(password, found?.password)
+    if (found === undefined) return {}
+    if (!right) return { accountId: found.id }
     await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
-    return withoutPassword(found)
+    return { person: withoutPassword(found), accountId: found.id }
   }
 
   /** The address that an invitation is for, while it lasts. */
@@ -98,14 +107,15 @@ export class People {
     return row?.email
   }
 
-  /** Sets the password, once. @returns whether the invitation still lasted. @throws Problem `overloaded` */
-  async accept(token: string, password: string): Promise<boolean> {
-    if ((await this.invited(token)) === undefined) return false
+  /** Sets the password, once. @returns undefined if the invitation has ended. @throws Problem `overloaded` */
+  async accept(token: string, password: string): Promise<Accepted | undefined> {
+    if ((await this.invited(token)) === undefined) return undefined
     const kept = await hashPassword(password)
-    const row = await this.#system.row<{ id: string }>(sql`
-      update accounts set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
-      where ${invitedBy(token)} returning id`)
-    return row !== undefined
+    return this.#system.row<Accepted>(sql`
+      update accounts a set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
+      from (select id, accepted from accounts where ${invitedBy(token)} for update) as before
+      where a.id = before.id
+      returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, before.accepted as again`)
   }
 
   #one(condition: Sql): Promise<Standing | undefined> {

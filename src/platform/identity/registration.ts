@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { LIMITS } from '../../core/limits.ts'
 import { isRedirectUri } from '../../core/redirect-uri.ts'
+import { hiddenIn } from '../../core/visible-text.ts'
 import { Attempts } from './attempts.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 
@@ -19,9 +20,7 @@ const Metadata = Type.Object({
     maxItems: LIMITS.redirectUrisMax,
     uniqueItems: true,
   }),
-  client_name: Type.Optional(
-    Type.String({ maxLength: LIMITS.nameCharsMax, pattern: '^[^\\u0000-\\u001f]*$' }),
-  ),
+  client_name: Type.Optional(Type.String({ maxLength: LIMITS.nameCharsMax })),
   grant_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
   response_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
 })
@@ -55,7 +54,15 @@ export class Registration {
   }
 }
 
-function faultOf({ redirect_uris: uris, grant_types: grants, response_types: responses }: Metadata) {
+function faultOf(metadata: Metadata): Registered | undefined {
+  const {
+    redirect_uris: uris,
+    grant_types: grants,
+    response_types: responses,
+    client_name: name = '',
+  } = metadata
+  const hidden = hiddenIn(name)
+  if (hidden !== undefined) return refusal('invalid_client_metadata', `client_name ${hidden}`)
   if (!uris.every(isRedirectUri))
     return refusal('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
   if (grants !== undefined && (!grants.includes('authorization_code') || !grants.every(isGrant)))

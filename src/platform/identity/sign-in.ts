@@ -9,6 +9,7 @@ import { Attempts } from './attempts.ts'
 import type { HostedServers } from './hosted.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import type { People, Person } from './people.ts'
+import type { IdentityRecords, Requester, Verdict } from './records.ts'
 import type { Targets } from './targets.ts'
 
 export interface SignInParts {
@@ -18,6 +19,7 @@ export interface SignInParts {
   readonly clients: OAuthClients
   readonly hosted: HostedServers
   readonly targets: Targets
+  readonly records: IdentityRecords
 }
 
 /** A browser in the middle of an authorization: its cookies say which. */
@@ -26,6 +28,8 @@ export interface Exchange {
   readonly response: ServerResponse
   /** The last part of the page's path. */
   readonly uid: string
+  /** For the audit log. */
+  readonly by: Requester
 }
 
 /** What the person is to be asked. */
@@ -88,9 +92,15 @@ export class SignIn {
     const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
     const { email, password, network } = credentials
     const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
-    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return { refused: 'too_many' }
-    const person = await this.#parts.people.recognise(tenant, email, password)
-    if (person === undefined) return { refused: 'wrong' }
+    const at = { tenantId: tenant ?? undefined, clientId: client.id }
+    const refuse = (refused: 'wrong' | 'too_many', accountId?: string): Attempt => {
+      this.#parts.records.signInRefused(exchange.by, { ...at, accountId }, refused)
+      return { refused }
+    }
+    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return refuse('too_many')
+    const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
+    if (person === undefined) return refuse('wrong', accountId)
+    this.#parts.records.signedIn(exchange.by, person, client.id)
     const [address, here, anywhere] = guessed
     this.#attempts.takeBack(address[0])
     this.#attempts.takeBack(anywhere[0])
@@ -108,7 +118,9 @@ export class SignIn {
   async allow(exchange: Exchange): Promise<string> {
     const { details, provider } = await this.#open(exchange)
     const { possible } = await this.ask(exchange)
-    if (details.prompt.name !== 'consent' || !possible) throw new Problem('forbidden')
+    const mayAllow = details.prompt.name === 'consent' && possible
+    await this.#record(exchange, details, mayAllow ? 'allowed' : 'forbidden')
+    if (!mayAllow) throw new Problem('forbidden')
     const grant = await grantOf(provider, details)
     const { missingOIDCScope, missingResourceScopes } = details.prompt.details as Missing
     if (missingOIDCScope !== undefined) grant.addOIDCScope(missingOIDCScope.join(' '))
@@ -119,10 +131,22 @@ export class SignIn {
   }
 
   /** @returns where to go on */
-  async deny({ request, response, ...rest }: Exchange): Promise<string> {
-    const { provider } = await this.#open({ request, response, ...rest })
+  async deny(exchange: Exchange): Promise<string> {
+    const { details, provider } = await this.#open(exchange)
+    await this.#record(exchange, details, 'denied')
+    const { request, response } = exchange
     const result = { error: 'access_denied', error_description: 'it was not allowed' }
     return provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
+  }
+
+  /** Records the answer of a person who is signed in; somebody who cancels the sign-in has decided nothing. */
+  async #record({ by }: Exchange, details: Interaction, verdict: Verdict): Promise<void> {
+    const person = await this.#personOf(details)
+    if (person === undefined) return
+    const { client_id: clientId, resource = '', scope = '' } = details.params
+    const asked = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
+    const server = await this.#parts.hosted.byResource(asked.resource)
+    this.#parts.records.consent(by, person, verdict, { ...asked, workspaceId: server?.ref.workspaceId })
   }
 
   /** Ends the session, so that somebody else may sign in. @returns where the same authorization begins anew */

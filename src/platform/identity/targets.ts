@@ -61,7 +61,8 @@ export class Targets {
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token.resource, person)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
     if (person !== undefined) return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...given(person) }
-    const machine = await this.#parts.clients.find(token.clientId)
+    // Nothing is remembered here: a suspended tenant gets no token from the moment of its suspension.
+    const machine = await this.#parts.clients.findNow(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
     // A token ends with the secret that it was given for.
     return { ...rolesOf(machine), credential: secretIdOf(machine) }

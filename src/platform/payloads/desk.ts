@@ -59,6 +59,12 @@ export class PayloadDesk {
   }
 }
 
+/** The tenants whose keys the payloads are encrypted with, as far as these say so. */
+export function tenantsOf(payloads: readonly WirePayload[]): TenantId[] {
+  const holders = payloads.map(({ metadata }) => holderOf(fromWire({ metadata: metadata ?? {} })))
+  return [...new Set(holders.filter((holder) => holder !== undefined))]
+}
+
 function fromWire({ metadata, data }: WirePayload): Payload {
   const entries = Object.entries(metadata ?? {}).map(([name, text]) => [name, Buffer.from(text, 'base64')])
   return { metadata: Object.fromEntries(entries), data: Buffer.from(data ?? '', 'base64') }

@@ -5,11 +5,12 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Name, Ref, Time } from '../kinds.ts'
 import { digest } from './digest.ts'
-import { findServer, SERVERS, Server, Ws } from './servers.ts'
+import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 
 const SECRET_BYTES = 32
 
@@ -43,7 +44,7 @@ export const createClient = inWorkspace({
   output: Type.Interface([AgentClient], { client_secret: Type.String({ description: 'Shown once.' }) }),
   http: { method: 'POST', path: `${SERVERS}/{server}/clients`, body: '*', status: () => 201 },
   run: async (scope, { server, name, scopes }) => {
-    const { id } = await findServer(scope, server)
+    const { id } = await refuseUnlessOffered(scope, await findServer(scope, server), scopes)
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
     const made = await scope.row<AgentClient>(sql`
       insert into mcp_clients (server_id, id, name, secret_hash, scopes, created_by)
@@ -55,6 +56,33 @@ export const createClient = inWorkspace({
     return { ...made, client_secret: secret }
   },
 })
+
+/**
+ * Refuses scopes that no token of the client could have: the server offers those of its active and its latest version.
+ * @throws Problem `validation_failed`; `state_conflict` before the server is published
+ */
+async function refuseUnlessOffered(
+  scope: WorkspaceScope,
+  server: McpServer,
+  scopes: readonly string[] = [],
+): Promise<McpServer> {
+  if (scopes.length === 0) return server
+  const { id, slug, active_version: active, latest_version: latest } = server
+  if (latest === 0) throw new Problem('state_conflict', { detail: UNPUBLISHED })
+  const rows = await scope.rows<{ name: string }>(sql`
+    select distinct jsonb_array_elements_text(scopes) as name from mcp_server_versions
+    where server_id = ${id} and version in (${active ?? latest}, ${latest}) order by name`)
+  const offered = rows.map(({ name }) => name)
+  const wrong = scopes.findIndex((name) => !offered.includes(name))
+  if (wrong < 0) return server
+  const shown = offered.slice(0, LIMITS.faultsShownMax).join(', ')
+  const detail = `${scopes[wrong]} is no scope of the server ${slug}, which offers ${shown}.`
+  const errors = [{ in: 'body', name: 'scopes', pointer: `/scopes/${wrong}`, detail }] as const
+  throw new Problem('validation_failed', { detail, errors })
+}
+
+const UNPUBLISHED =
+  'The server has no scopes before it is published: publish it first, or leave `scopes` out.'
 
 export const listClients = inWorkspace({
   name: 'mcp_client.list',

@@ -2,21 +2,13 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-
-/** Controls, format characters (zero-width, bidi, tags), private use, and the selectors that can carry hidden text. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]|[\u{fe00}-\u{fe0e}]|[\u{e0100}-\u{e01ef}]/u
+import { hiddenIn } from '../../core/visible-text.ts'
 
 /** @returns a fault for the first hidden character; line breaks and tabs are none */
 export function hidden(text: string, pointer: string): InputError | undefined {
-  const found = HIDDEN.exec(text.replaceAll(/[\n\t]/g, ' '))
-  if (found === null) return undefined
-  const point = found[0].codePointAt(0)?.toString(16).padStart(4, '0').toUpperCase()
-  return {
-    in: 'body',
-    name: pointer.split('/')[1] ?? '',
-    pointer,
-    detail: `holds the invisible character U+${point} at ${found.index}`,
-  }
+  const detail = hiddenIn(text.replaceAll(/[\n\t]/g, ' '))
+  if (detail === undefined) return undefined
+  return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
 }
 
 /** @throws Problem `validation_failed` with the first of them, where there are any */

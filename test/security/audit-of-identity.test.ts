@@ -1,0 +1,281 @@
+/** What happens at the issuer leaves entries in the right tenant's audit log: without secrets, and throttled. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { type Entry, entriesOf, ofRoom, verified } from '../support/audit.ts'
+import {
+  aClient,
+  aPerson,
+  authorization,
+  Browser,
+  exchange,
+  inRoom,
+  type Person,
+  REDIRECT,
+  refresh,
+  signIn,
+  tokensOf,
+} from '../support/browser.ts'
+import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/mcp.ts'
+import { aRoom, asSuperuser, call, eventually, type Room, tokenOf, unique } from '../support/tenants.ts'
+
+let room: Room
+let hosted: Hosted
+let person: Person
+let clientId: string
+beforeAll(async () => {
+  room = await aRoom()
+  hosted = await aServer(room, 'recorded')
+  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  clientId = await aClient(room.operator)
+}, 60_000)
+
+/** Entries of one operation, newest first, as soon as there are `least`. */
+const recorded = (operation: string, least = 1, of = room) =>
+  eventually(async () => {
+    const found = await ofRoom(of, `&operation=${operation}`)
+    return found.length >= least ? found : undefined
+  }, 5_000)
+
+const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
+  eventually(async () => (await entriesOf(room.operator, `&operation=${operation}`)).find(matches), 5_000)
+
+const detailOf = (entry: Entry | undefined) => entry?.['detail'] as Record<string, string> | undefined
+const wanted = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
+
+describe('an account', () => {
+  test('an invitation that is taken up, and a password that is set again, are entries of its tenant', async () => {
+    const someone = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const target = `/v1/accounts/${someone.id}`
+    const accepted = await eventually(async () => {
+      const found = await ofRoom(room, '&operation=account.accept')
+      return found.find((entry) => entry['target'] === target)
+    }, 5_000)
+    expect(accepted).toMatchObject({
+      actor: { kind: 'person', subject: someone.id, role: 'tenant_admin' },
+      outcome: 'done',
+      tenant_id: room.tenantId,
+    })
+    const digest = `update tenon.accounts set invitation = sha256($2::bytea), invited_until = now() + '1 day' where id = $1`
+    const token = unique('again')
+    await asSuperuser(digest, [someone.id, Buffer.from(token)])
+    const password = `another horse ${unique('p')}`
+    const body = new URLSearchParams({ password, again: password })
+    const url = `${inject('tenon').url}/auth/invitation?token=${token}`
+    expect((await fetch(url, { method: 'POST', body })).status).toBe(200)
+    const [again] = await recorded('account.password_set')
+    expect(again).toMatchObject({ target, actor: { subject: someone.id }, outcome: 'done' })
+  })
+})
+
+describe('a sign-in', () => {
+  test('that succeeds, its consent and its tokens are entries of the tenant', async () => {
+    const { body } = await tokensOf(clientId, person, wanted())
+    const actor = { kind: 'person', subject: person.id, role: 'service' }
+    const [signedIn] = await recorded('person.sign_in')
+    expect(signedIn).toMatchObject({ actor, outcome: 'done', detail: { client_id: clientId } })
+    expect(signedIn?.['address']).toMatch(/127\.0\.0\.1$/)
+    const [allowed] = await recorded('consent.allow')
+    expect(allowed).toMatchObject({
+      actor,
+      outcome: 'done',
+      workspace_id: room.workspaceId,
+      detail: { client_id: clientId, ...wanted() },
+    })
+    const [issued] = await recorded('token.issue')
+    expect(issued).toMatchObject({
+      actor: { kind: 'client', subject: clientId },
+      detail: { subject: person.id, grant_type: 'authorization_code', resource: hosted.url },
+    })
+    expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
+    const [refreshed] = await recorded('token.issue', 2)
+    expect(detailOf(refreshed)?.['grant_type']).toBe('refresh_token')
+  })
+
+  test('that is denied at the page is an entry', async () => {
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(clientId, wanted()).url)
+    const { email, password } = person
+    const consent = await browser.submit(login, { action: 'login', email, password })
+    await browser.submit(consent, { action: 'deny' })
+    expect((await recorded('consent.deny'))[0]).toMatchObject({
+      actor: { subject: person.id },
+      outcome: 'done',
+    })
+  })
+
+  test('that fails is one entry each up to the limit, then only counted; what was typed is in none', async () => {
+    const own = await aRoom()
+    const target = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
+    const browser = new Browser(REDIRECT)
+    const page = await browser.open(authorization(clientId).url)
+    const typed = { email: unique('typed'), password: unique('guessed') }
+    const login = (fields: object) =>
+      browser.submit(page, { action: 'login', tenant: target.tenant, ...typed, ...fields })
+    expect((await login({})).status).toBe(401)
+    expect((await login({ email: target.email })).status).toBe(401)
+    const [known, unknown] = await recorded('person.sign_in', 2, own)
+    expect(unknown).toMatchObject({
+      outcome: 'denied',
+      status: 401,
+      code: 'password_wrong',
+      actor: { kind: 'nobody', subject: null },
+      detail: { client_id: clientId },
+    })
+    expect(detailOf(known)).toEqual({ client_id: clientId, account_id: target.id })
+    for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress; n++) await login({ email: target.email })
+    const all = await recorded('person.sign_in', LIMITS.attemptsMax.accountFromAddress, own)
+    // What comes after too many attempts is part of a summary.
+    expect(all.filter((entry) => entry['status'] === 429)).toEqual([])
+    expect(JSON.stringify(all)).not.toMatch(new RegExp(`${typed.email}|${typed.password}`))
+  }, 60_000)
+
+  test('that fails in a tenant that is not there is an entry of the platform', async () => {
+    const browser = new Browser(REDIRECT)
+    const page = await browser.open(authorization(clientId).url)
+    const fields = { tenant: unique('no'), email: 'x@example.test', password: 'x' }
+    const headers = { 'x-request-id': unique('req') }
+    await browser.submit(page, { action: 'login', ...fields }, headers)
+    const id = headers['x-request-id']
+    expect(await ofPlatform('person.sign_in', (entry) => entry.request_id === id)).toMatchObject({
+      outcome: 'denied',
+      tenant_id: '-',
+    })
+  })
+})
+
+describe('a client', () => {
+  test('that registers itself is an entry of the platform', async () => {
+    const body = { redirect_uris: [REDIRECT], client_name: unique('Agent') }
+    const made = await ok(call('POST', '/auth/register', { body }))
+    const named = (entry: Entry) => detailOf(entry)?.['client_id'] === made.client_id
+    expect(await ofPlatform('oauth_client.register', named)).toMatchObject({
+      outcome: 'done',
+      status: 201,
+      actor: { kind: 'nobody' },
+      detail: { client_name: body.client_name },
+    })
+  })
+
+  test('of an agent leaves an entry for each token, and for each wrong secret, in its tenant', async () => {
+    const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'a' } }))
+    const { client_id: id, client_secret: secret } = made
+    await askToken({}, { id, secret })
+    expect((await askToken({}, { id, secret: 'wrong' })).status).toBe(401)
+    const actor = { kind: 'client', subject: id }
+    const isOf = (outcome: string) => (entry: Entry) =>
+      entry.outcome === outcome && (entry['actor'] as { subject: string }).subject === id
+    const [issued, refused] = await eventually(async () => {
+      const all = await ofRoom(room, '&operation=token.issue')
+      const found = [all.find(isOf('done')), all.find(isOf('denied'))]
+      return found.includes(undefined) ? undefined : found
+    }, 5_000)
+    expect(issued).toMatchObject({
+      actor,
+      detail: { grant_type: 'client_credentials', resource: hosted.url },
+    })
+    expect(refused).toMatchObject({ actor, status: 401, code: 'invalid_client' })
+    expect(JSON.stringify([issued, refused])).not.toContain(secret)
+  })
+})
+
+describe('a token', () => {
+  test.each(['code', 'refresh token'])(
+    'a %s that is presented twice is an entry of its tenant',
+    async (kind) => {
+      const own = await aRoom()
+      const someone = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
+      const flow = authorization(clientId)
+      const end = await signIn(new Browser(REDIRECT), flow, someone)
+      const { body } = await exchange(clientId, flow, end)
+      if (kind === 'code') await exchange(clientId, flow, end)
+      else for (const _ of [1, 2]) await refresh(clientId, body['refresh_token'])
+      const [reused] = await recorded('token.reuse', 1, own)
+      expect(reused).toMatchObject({
+        outcome: 'denied',
+        code: 'invalid_grant',
+        actor: { kind: 'client', subject: clientId },
+        detail: { subject: someone.id },
+      })
+      expect(JSON.stringify(await ofRoom(own))).not.toContain(body['refresh_token'])
+    },
+  )
+
+  test('that is revoked is an entry of its tenant', async () => {
+    const { body } = await tokensOf(clientId, person, wanted())
+    for (const token of [body['access_token'] ?? '', body['refresh_token'] ?? '']) {
+      const parameters = new URLSearchParams({ client_id: clientId, token })
+      await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body: parameters })
+    }
+    const types = (await recorded('token.revoke', 2)).map((entry) => detailOf(entry)?.['token_type'])
+    expect(types.sort()).toEqual(['access_token', 'refresh_token'])
+  })
+})
+
+describe('payloads of runs', () => {
+  const data = Buffer.from('"hidden"').toString('base64')
+  const plain = { metadata: { encoding: Buffer.from('json/plain').toString('base64') }, data }
+  const encoded = async (of: Room) => {
+    const body = { payloads: [plain], tenant_id: of.tenantId }
+    return (await ok(call('POST', '/v1/codec/encode', { as: of.operator, body }))).payloads[0]
+  }
+
+  test('that an operator decodes are an entry in the chain of each tenant, before they are shown', async () => {
+    const [one, two] = await Promise.all([aRoom(), aRoom()])
+    const payloads = await Promise.all([encoded(one), encoded(two), encoded(two)])
+    const headers = { 'x-request-id': unique('decode') }
+    await ok(call('POST', '/v1/codec/decode', { as: room.operator, body: { payloads }, headers }))
+    for (const of of [one, two])
+      expect(await ofRoom(of, '&operation=codec.decode')).toMatchObject([
+        {
+          request_id: headers['x-request-id'],
+          outcome: 'done',
+          actor: { role: 'operator' },
+          before: null,
+          after: null,
+        },
+      ])
+  })
+
+  test('that an admin decodes are an entry of the own tenant, and of no other', async () => {
+    const [one, two] = await Promise.all([aRoom(), aRoom()])
+    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: one.tenantId })
+    const payloads = await Promise.all([encoded(one), encoded(two)])
+    await ok(call('POST', '/v1/codec/decode', { as, body: { payloads } }))
+    expect(await ofRoom(one, '&operation=codec.decode')).toHaveLength(1)
+    expect(await ofRoom(two, '&operation=codec.decode')).toEqual([])
+  })
+
+  test('that a tool of the official MCP server decodes are an entry as well', async () => {
+    const own = await aRoom()
+    const args = { name: 'codec_decode', arguments: { payloads: [await encoded(own)] } }
+    const reply = await rpc('/v1/mcp/platform/mcp', room.operator, 'tools/call', args)
+    expect(JSON.stringify(reply.body)).toContain(data)
+    expect(await ofRoom(own, '&operation=codec.decode')).toMatchObject([{ actor: { role: 'operator' } }])
+  })
+})
+
+describe('the chain', () => {
+  test('holds with the entries of the issuer in it', async () => {
+    expect(await verified(room)).toMatchObject({ ok: true, next: null })
+  })
+
+  test('of another tenant, or of none, is not found when it is verified', async () => {
+    const stranger = await aRoom()
+    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: stranger.tenantId })
+    const verify = (id: string, caller = as) =>
+      call('GET', `/v1/audit/verify?tenant_id=${id}`, { as: caller })
+    const [foreign, absent] = [await verify(room.tenantId), await verify('ten_nothing')]
+    expect([foreign.status, foreign.body.code]).toEqual([404, 'not_found'])
+    expect({ ...foreign.body, instance: '', request_id: '' }).toEqual({
+      ...absent.body,
+      instance: '',
+      request_id: '',
+    })
+    expect((await verify('-')).status).toBe(404)
+    expect((await verify('ten_nothing', room.operator)).status).toBe(404)
+    expect((await verify(stranger.tenantId)).body).toMatchObject({ ok: true })
+    expect((await verify(stranger.tenantId, room.operator)).body).toMatchObject({ ok: true })
+    expect((await verify('-', room.operator)).status).toBe(200)
+  })
+})

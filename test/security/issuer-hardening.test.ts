@@ -1,0 +1,148 @@
+/** What the issuer refuses before it is anybody's: slow bodies, hidden characters in names, scopes of other servers. */
+
+import { connect } from 'node:net'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { inRoom, REDIRECT } from '../support/browser.ts'
+import { aServer, type Hosted, ok, serversOf } from '../support/mcp.ts'
+import { aRoom, call, type Room, unique } from '../support/tenants.ts'
+
+let room: Room
+let hosted: Hosted
+let other: Hosted
+beforeAll(async () => {
+  room = await aRoom()
+  hosted = await aServer(room, 'strict')
+  other = await aServer(await aRoom(), 'elsewhere')
+}, 60_000)
+
+interface Cut {
+  readonly text: string
+  readonly ms: number
+}
+
+/** Sends the text, then nothing. @returns what came back, and when the connection was ended */
+function sent(text: string): Promise<Cut> {
+  const { hostname, port } = new URL(inject('tenon').url)
+  const begun = performance.now()
+  return new Promise((resolve, reject) => {
+    let got = ''
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    socket.setTimeout(40_000, () => socket.destroy(new Error('the connection was not ended')))
+    socket.on('data', (chunk) => {
+      got += chunk
+    })
+    socket.on('error', (error) => (got === '' ? reject(error) : undefined))
+    socket.on('close', () => resolve({ text: got, ms: performance.now() - begun }))
+  })
+}
+
+const head = (path: string, type: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: 500\r\n\r\n`
+const FORM = 'application/x-www-form-urlencoded'
+
+describe('a request that does not end', () => {
+  test.concurrent.each([
+    ['/auth/token', FORM],
+    ['/auth/revoke', FORM],
+    ['/auth/invitation?token=x', FORM],
+    ['/auth/register', 'application/json'],
+  ])(
+    'at %s: its body has 10 s',
+    async (path, type) => {
+      const { text, ms } = await sent(`${head(path, type)}grant_type=client_`)
+      expect(text).toMatch(/^HTTP\/1\.1 400 [\s\S]*body_incomplete/)
+      expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1)
+      expect(ms).toBeGreaterThan(LIMITS.issuerBodyMs - 500)
+      expect(ms).toBeLessThan(LIMITS.issuerBodyMs + 4_000)
+    },
+    60_000,
+  )
+
+  test.concurrent('in its head has 15 s, and what passes until that is looked at', async () => {
+    const { ms } = await sent('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
+    expect(ms).toBeLessThan(LIMITS.headersTimeoutMs + LIMITS.connectionsCheckMs + 4_000)
+  }, 60_000)
+})
+
+const HIDDEN = ['\u202e', '\u2066', '\u200b', '\u00ad', '\u3164', '\u{e0061}', '\u2028', '\u0085']
+
+describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
+  'U+%s in a name',
+  (_point, hidden) => {
+    const name = `Ac${hidden}me`
+
+    test('of a client that registers itself: it is refused', async () => {
+      const reply = await call('POST', '/auth/register', {
+        body: { redirect_uris: [REDIRECT], client_name: name },
+      })
+      expect([reply.status, reply.body.error]).toEqual([400, 'invalid_client_metadata'])
+      expect(reply.body.error_description).toMatch(/^client_name holds the invisible character U\+/)
+    })
+
+    test.each([
+      [
+        'an OAuth client',
+        () => ['/v1/oauth-clients', { kind: 'machine', role: 'service', ...inRoom(room), name }],
+      ],
+      ['an account', () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: 'a@x.test', name }]],
+      [
+        'an address',
+        () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: `a${hidden}@x.test` }],
+      ],
+      ['an agent’s client', () => [`${hosted.base}/clients`, { name }]],
+      ['a tenant', () => ['/v1/tenants', { name, slug: unique('n') }]],
+      ['a workspace', () => ['/v1/workspaces', { tenant_id: room.tenantId, name, slug: unique('n') }]],
+      ['an API key', () => ['/v1/api-keys', { workspace_id: room.workspaceId, kind: 'anon', name }]],
+      ['an MCP server', () => [serversOf(room), { name, slug: unique('n') }]],
+    ] as const)('of %s: it is refused', async (_what, asked) => {
+      const [path, body] = asked() as [string, object]
+      const reply = await call('POST', path, { as: room.operator, body })
+      expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+    })
+  },
+)
+
+test('names in any script, with combining marks and emoji, are taken', async () => {
+  for (const name of [
+    'Zoë & Søn',
+    'Ωmega 株式会社',
+    'חברה',
+    'نمونه',
+    'e\u0301te\u0301',
+    'I \u2764\ufe0f it',
+    '👩🏽',
+  ])
+    await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name } }))
+})
+
+describe('the client of an agent', () => {
+  const make = (scopes: string[], base = hosted.base, as = room.operator) =>
+    call('POST', `${base}/clients`, { as, body: { name: 'agent', scopes } })
+
+  test.each([
+    ['another MCP server', ['mcp:elsewhere:notes_get']],
+    ['a tool that there is not', ['mcp:strict:notes_gte']],
+    ['one good, one wrong', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
+  ])('with a scope of %s is refused, with those that there are', async (_what, scopes) => {
+    const reply = await make(scopes)
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+    expect(reply.body.detail).toMatch(/is no scope of the server strict, which offers .*mcp:strict:notes_get/)
+    expect(reply.body.errors[0].pointer).toBe(`/scopes/${scopes.length - 1}`)
+    expect(reply.body.detail).not.toContain(other.id)
+  })
+
+  test('with scopes of its server is made; with any, before the server is published, it is not', async () => {
+    expect((await make(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
+    const draft = await aRoom()
+    const body = { name: 'Draft', slug: 'draft' }
+    await ok(call('POST', serversOf(draft), { as: draft.operator, body }))
+    const early = await make(['mcp:draft:notes_get'], `${serversOf(draft)}/draft`, draft.operator)
+    expect([early.status, early.body.code]).toEqual([409, 'state_conflict'])
+    const all = await call('POST', `${serversOf(draft)}/draft/clients`, {
+      as: draft.operator,
+      body: { name: 'a' },
+    })
+    expect(all.status).toBe(201)
+  })
+})

@@ -1,0 +1,117 @@
+/** A suspended tenant gets neither tokens nor clients, from the moment of its suspension and on every node. */
+
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { aClient, aPerson, askTokens, inRoom, refresh, tokensOf } from '../support/browser.ts'
+import { aServer, askToken, ok } from '../support/mcp.ts'
+import { aSecondNode, type Node } from '../support/node.ts'
+import { resume, suspend, suspendWorkspace } from '../support/suspension.ts'
+import { aRoom, call, eventually, type Room, unique } from '../support/tenants.ts'
+
+let node: Node
+beforeAll(async () => {
+  node = await aSecondNode()
+}, 60_000)
+afterAll(() => node?.close())
+
+interface Machine {
+  readonly id: string
+  readonly secret: string
+}
+
+async function aMachine(
+  room: Room,
+  body: object = { role: 'workspace_admin', ...inRoom(room) },
+): Promise<Machine> {
+  const wanted = { kind: 'machine', name: 'm', ...body }
+  const made = await ok(call('POST', '/v1/oauth-clients', { as: room.operator, body: wanted }))
+  return { id: made.client_id, secret: made.client_secret }
+}
+
+const tokenAt = ({ id, secret }: Machine, at = inject('tenon')) =>
+  askTokens({ grant_type: 'client_credentials', client_id: id, client_secret: secret }, at)
+
+describe('tokens', () => {
+  test('of a machine end with the suspension at once, on the node that was asked and on another', async () => {
+    const room = await aRoom()
+    const machine = await aMachine(room)
+    // Both nodes remember the client.
+    const before = [await tokenAt(machine), await tokenAt(machine, node.at)]
+    expect(before.map(({ status }) => status)).toEqual([200, 200])
+    expect((await suspend(room)).status).toBe(200)
+    for (const at of [inject('tenon'), node.at]) {
+      const { status, body } = await tokenAt(machine, at)
+      expect([status, body['error'], body['access_token']]).toEqual([
+        expect.toSatisfy((code: number) => code === 400 || code === 401),
+        expect.stringMatching(/^invalid_(target|client)$/),
+        undefined,
+      ])
+    }
+    expect((await resume(room)).status).toBe(200)
+    await eventually(async () => ((await tokenAt(machine)).status === 200 ? true : undefined), 5_000)
+  }, 20_000)
+
+  test('of a machine end with the suspension of its workspace, too', async () => {
+    const room = await aRoom()
+    const machine = await aMachine(room)
+    expect((await tokenAt(machine)).status).toBe(200)
+    expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
+    expect((await tokenAt(machine)).body['access_token']).toBeUndefined()
+  })
+
+  test('of an agent, and of a person who refreshes, end with the suspension', async () => {
+    const room = await aRoom()
+    const hosted = await aServer(room, 'suspended')
+    const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'a' } }))
+    const agent = { id: made.client_id, secret: made.client_secret }
+    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const clientId = await aClient(room.operator)
+    const { body } = await tokensOf(clientId, person)
+    expect((await askToken({}, agent)).status).toBe(200)
+    await suspend(room)
+    expect((await askToken({}, agent)).body['access_token']).toBeUndefined()
+    expect((await refresh(clientId, body['refresh_token'])).body['access_token']).toBeUndefined()
+  })
+})
+
+describe('clients and accounts', () => {
+  test.each([
+    ['a machine', '/v1/oauth-clients', () => ({ kind: 'machine', name: 'm' })],
+    ['an account', '/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
+  ])(
+    '%s of a suspended tenant, or of a workspace of it, is made by no operator',
+    async (_what, path, more) => {
+      const room = await aRoom()
+      const as = room.operator
+      await suspend(room)
+      for (const place of [
+        { role: 'workspace_admin', ...inRoom(room) },
+        { role: 'service', workspace_id: room.workspaceId },
+        { role: 'tenant_admin', tenant_id: room.tenantId },
+      ]) {
+        const reply = await call('POST', path, { as, body: { ...more(), ...place } })
+        expect([reply.status, reply.body.code]).toEqual([403, 'tenant_suspended'])
+      }
+    },
+  )
+
+  test('a public client, and one of an agent, are made in none either', async () => {
+    const room = await aRoom()
+    const hosted = await aServer(room, 'closed')
+    const as = room.operator
+    await suspend(room)
+    for (const place of [inRoom(room), { tenant_id: room.tenantId }]) {
+      const body = { kind: 'public', name: 'p', redirect_uris: ['https://app.test/'], ...place }
+      expect((await call('POST', '/v1/oauth-clients', { as, body })).body.code).toBe('tenant_suspended')
+    }
+    const agent = await call('POST', `${hosted.base}/clients`, { as, body: { name: 'a' } })
+    expect([agent.status, agent.body.code]).toEqual([403, 'tenant_suspended'])
+  })
+
+  test('a machine of a suspended workspace is not made either', async () => {
+    const room = await aRoom()
+    await suspendWorkspace(room, room.operator)
+    const body = { kind: 'machine', name: 'm', role: 'service', ...inRoom(room) }
+    const reply = await call('POST', '/v1/oauth-clients', { as: room.operator, body })
+    expect([reply.status, reply.body.code]).toEqual([403, 'workspace_suspended'])
+  })
+})
