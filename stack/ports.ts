@@ -35,17 +35,35 @@ export class Ports {
     for (let port = this.#remembered[name] ?? preferred; ; port += 1) {
       if (port > PORT_MAX) throw new Error(`No port from ${preferred} upwards is free for ${name}`)
       const candidate = this.#any ? randomInt(ANY_FROM, ANY_TO) : port
-      if ([...this.#taken.values()].includes(candidate) || !usable(candidate)) continue
-      // Kept before the check, since servers take their ports at the same time.
-      this.#taken.set(name, candidate)
-      if (await isFree(candidate)) return candidate
-      this.#taken.delete(name)
+      if (usable(candidate) && (await this.#claim(name, candidate))) return candidate
     }
+  }
+
+  /**
+   * Takes one of a few ports for a listener.
+   * @returns undefined if none of them is free
+   */
+  async takeOneOf(name: string, candidates: readonly number[]): Promise<number | undefined> {
+    const first = this.#any ? randomInt(candidates.length) : candidates.indexOf(this.#remembered[name] ?? 0)
+    const at = Math.max(first, 0)
+    for (const candidate of [...candidates.slice(at), ...candidates.slice(0, at)]) {
+      if (await this.#claim(name, candidate)) return candidate
+    }
+    return undefined
   }
 
   /** What was handed out, to be remembered. */
   taken(): Record<string, number> {
     return { ...this.#remembered, ...Object.fromEntries(this.#taken) }
+  }
+
+  async #claim(name: string, port: number): Promise<boolean> {
+    if ([...this.#taken.values()].includes(port)) return false
+    // Kept before the check, since servers take their ports at the same time.
+    this.#taken.set(name, port)
+    if (await isFree(port)) return true
+    this.#taken.delete(name)
+    return false
   }
 }
 

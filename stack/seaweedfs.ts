@@ -1,9 +1,17 @@
-/** SeaweedFS as one process: master, volume, filer and the S3 port, which also speaks IAM. */
+/** Starts SeaweedFS as one process, of which only the S3 port, with IAM, takes requests from anything but itself. */
 
 import { rmSync, statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ListBucketsCommand, S3Client } from '@aws-sdk/client-s3'
+import {
+  BucketAlreadyExists,
+  BucketAlreadyOwnedByYou,
+  CreateBucketCommand,
+  ListBucketsCommand,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
+import { ensureCertificate } from './certificate.ts'
 import { hostOf, program, type Server, type StartContext, type Started } from './server.ts'
 import { execute } from './wheel.mjs'
 
@@ -12,6 +20,8 @@ const PREFERRED_INNER_PORT = 28_330
 const PROBE_MS = 3_000
 /** Each listener has a gRPC twin, by default 10,000 above; given explicitly it can be any free port. */
 const ROLES = ['master', 'volume', 'filer', 's3']
+/** Written to whenever the server starts. The dot keeps the name apart from those of workspaces (core/object-key.ts). */
+const READINESS_BUCKET = 'tenon.readiness'
 
 interface Identity {
   readonly endpoint: string
@@ -30,7 +40,7 @@ export const seaweedfs: Server = {
     if (!accessKeyId || !secretAccessKey)
       throw new Error('S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must be set')
     const identity = { endpoint, accessKeyId, secretAccessKey }
-    const version = await listBuckets(identity)
+    const version = await withS3(identity, listBuckets)
     return {
       info: { name: 'seaweedfs', title: 'S3', version, address: hostOf(endpoint), origin: 'external' },
       env: environment(identity),
@@ -46,6 +56,8 @@ async function start(context: StartContext): Promise<Started> {
   const version = /\d+\.\d+/.exec(
     (await execute(command, ['version'], { timeoutMs: 60_000 })).replace(/\d+GB/, ''),
   )
+  const certificate = join(dir, 'certificate.pem')
+  ensureCertificate(certificate)
   const identity = {
     endpoint: `http://127.0.0.1:${ports['s3.port']}`,
     accessKeyId: context.secrets.s3AccessKeyId,
@@ -67,15 +79,13 @@ async function start(context: StartContext): Promise<Started> {
       // A bucket begins with one volume, not seven.
       WEED_MASTER_VOLUME_GROWTH_COPY_1: '1',
       HOME: dir,
+      ...security(certificate, context.secrets.s3SigningKey),
     },
     logFile: join(context.dir, 'logs', 'seaweedfs.log'),
     stage: 0,
     // Its volumes are closed in 200 ms; then its filer waits without end for its own subscribers.
     graceMs: 800,
-    ready: async () => {
-      await listBuckets(identity)
-      await hasVolumeServer(ports['master.port'])
-    },
+    ready: () => withS3(identity, putObject),
   })
   const pid = context.supervisor.pid('seaweedfs')
   return {
@@ -97,6 +107,8 @@ async function start(context: StartContext): Promise<Started> {
 function options(dir: string): string[] {
   return [
     ...[`-dir=${dir}`, '-filer', '-s3', '-ip=127.0.0.1', '-ip.bind=127.0.0.1', '-master.telemetry=false'],
+    // No HTTP API of master and filer; S3 would let pages of every origin read its responses.
+    ...['-disableHttp', '-s3.allowedOrigins=http://closed.invalid'],
     // Else IAM refuses writes, and two instances meet on the ports of Iceberg and Lance.
     ...['-s3.iam.readOnly=false', '-s3.port.iceberg=0', '-s3.port.lance=0'],
     // The default election takes up to 20 s after a kill; there is only one candidate.
@@ -106,6 +118,36 @@ function options(dir: string): string[] {
     // It would keep serving for 10 s after it was told to stop.
     '-volume.preStopSeconds=0',
   ]
+}
+
+/**
+ * Settings of its security.toml: every port but S3's takes TLS with this certificate alone, over HTTP and gRPC, and
+ * each HTTP request carries a token. deploy/seaweedfs/security.toml says the same.
+ * @param certificate path of a PEM file with key and certificate
+ */
+export function security(certificate: string, signingKey: string): Record<string, string> {
+  const pair = (section: string) => ({
+    [`WEED_${section}_CERT`]: certificate,
+    [`WEED_${section}_KEY`]: certificate,
+  })
+  const grpc = ['MASTER', 'VOLUME', 'FILER', 'S3', 'CLIENT'].map((role) => pair(`GRPC_${role}`))
+  const https = ['MASTER', 'VOLUME', 'FILER', 'CLIENT'].map((role) => ({
+    ...pair(`HTTPS_${role}`),
+    [`WEED_HTTPS_${role}_CA`]: certificate,
+  }))
+  return Object.assign(
+    {
+      WEED_GRPC_CA: certificate,
+      WEED_HTTPS_CLIENT_ENABLED: 'true',
+      // Different keys: a token for reading is none for writing.
+      WEED_JWT_SIGNING_KEY: `volume-write-${signingKey}`,
+      WEED_JWT_SIGNING_READ_KEY: `volume-read-${signingKey}`,
+      WEED_JWT_FILER_SIGNING_KEY: `filer-write-${signingKey}`,
+      WEED_JWT_FILER_SIGNING_READ_KEY: `filer-read-${signingKey}`,
+    },
+    ...grpc,
+    ...https,
+  )
 }
 
 async function takePorts(context: StartContext): Promise<Record<string, number>> {
@@ -135,17 +177,11 @@ function socketsOf(port: number): string[] {
   return names.map((name) => `/tmp/seaweedfs-${name}.sock`)
 }
 
-/** Without a registered volume server buckets can be made, but not written to. */
-async function hasVolumeServer(masterPort: number | undefined): Promise<void> {
-  const reply = await fetch(`http://127.0.0.1:${masterPort}/dir/status`, {
-    signal: AbortSignal.timeout(PROBE_MS),
-  })
-  const status = (await reply.json()) as { Topology?: { Free?: number } }
-  if (!status.Topology?.Free) throw new Error('No volume server has registered')
-}
-
-/** Returns the software that answers, as far as it tells. */
-async function listBuckets(identity: Identity): Promise<string> {
+/** Runs one probe with a client of its own. */
+async function withS3<T>(
+  identity: Identity,
+  probe: (s3: S3Client, options: { readonly abortSignal: AbortSignal }) => Promise<T>,
+): Promise<T> {
   const s3 = new S3Client({
     endpoint: identity.endpoint,
     region: 'us-east-1',
@@ -154,6 +190,23 @@ async function listBuckets(identity: Identity): Promise<string> {
     maxAttempts: 1,
     credentials: identity,
   })
+  try {
+    return await probe(s3, { abortSignal: AbortSignal.timeout(PROBE_MS) })
+  } finally {
+    s3.destroy()
+  }
+}
+
+/** Without a registered volume server buckets can be made, but not written to. */
+async function putObject(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<void> {
+  await s3.send(new CreateBucketCommand({ Bucket: READINESS_BUCKET }), options).catch((error: unknown) => {
+    if (!(error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou)) throw error
+  })
+  await s3.send(new PutObjectCommand({ Bucket: READINESS_BUCKET, Key: 'ready', Body: 'x' }), options)
+}
+
+/** Returns the software that answers, as far as it tells. */
+async function listBuckets(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<string> {
   let software = ''
   s3.middlewareStack.add(
     (next) => async (args) => {
@@ -164,12 +217,8 @@ async function listBuckets(identity: Identity): Promise<string> {
     },
     { step: 'deserialize' },
   )
-  try {
-    await s3.send(new ListBucketsCommand({}), { abortSignal: AbortSignal.timeout(PROBE_MS) })
-    return software
-  } finally {
-    s3.destroy()
-  }
+  await s3.send(new ListBucketsCommand({}), options)
+  return software
 }
 
 function environment(identity: Identity): Record<string, string> {

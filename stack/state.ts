@@ -25,6 +25,8 @@ export interface Secrets {
   readonly postgresPassword: string
   readonly s3AccessKeyId: string
   readonly s3SecretAccessKey: string
+  /** The parts of the object store sign their requests to each other with it. */
+  readonly s3SigningKey: string
   readonly valkeyPassword: string
 }
 
@@ -49,6 +51,7 @@ export function loadSecrets(dir: string): Secrets {
     postgresPassword: token(24),
     s3AccessKeyId: token(10).toUpperCase(),
     s3SecretAccessKey: token(24),
+    s3SigningKey: token(32),
     valkeyPassword: token(24),
     ...known,
   }

@@ -1,13 +1,21 @@
-/** Temporal's dev server with its UI, from its official command; fairness is on, the search attributes are there. */
+/** Starts Temporal's dev server, closed to web pages, with its UI behind a proxy and our search attributes. */
 
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { program, type Server, type StartContext, type Started } from './server.ts'
+import { startUiProxy } from './temporal-ui.ts'
 import { execute } from './wheel.mjs'
 
 const PREFERRED_PORT = 7_233
 const PREFERRED_UI_PORT = 8_233
+/**
+ * Ports that no browser connects to (https://fetch.spec.whatwg.org/#port-blocking). The UI and the metrics of the dev
+ * server answer whoever reaches them, under any host name, and cannot be told not to.
+ */
+const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_679, 6_697, 6_566, 10_080, 5_060, 5_061]
+const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 4_190]
+const ATTEMPTS_MAX = 3
 const PROBE_MS = 3_000
 const KEYWORD = 2
 
@@ -33,6 +41,8 @@ const DYNAMIC_CONFIG = [
   'history.timerProcessorMaxPollRPS=2000',
   'history.timerProcessorMaxTimeShift="20ms"',
   'system.forceSearchAttributesCacheRefreshOnRead=false',
+  // The HTTP API cannot be switched off. It takes requests for these host names alone, and there is no such name.
+  'frontend.httpAllowedHosts=["closed.invalid"]',
 ]
 
 export const temporal: Server = {
@@ -59,16 +69,64 @@ async function start(context: StartContext): Promise<Started> {
   const command = await program('temporal', context)
   const dir = join(context.dir, 'temporal')
   await mkdir(dir, { recursive: true, mode: 0o700 })
-  const port = await context.ports.take('temporal', PREFERRED_PORT)
-  const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
-  const address = `127.0.0.1:${port}`
   const cli = parseVersions(await execute(command, ['--version'], { timeoutMs: 60_000 }))
+  const { address, version, innerUiPort } = await startServer(context, command, dir)
+  const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
+  const uiUrl = `http://127.0.0.1:${uiPort}`
+  const proxy = await startUiProxy({
+    listen: { host: '127.0.0.1', port: uiPort },
+    upstream: { host: '127.0.0.1', port: innerUiPort },
+    url: new URL(uiUrl),
+  })
+  const pid = context.supervisor.pid('temporal')
+  return {
+    info: {
+      name: 'temporal',
+      title: 'Temporal',
+      version: `${version}${cli}`,
+      address,
+      origin: 'embedded',
+      ...(pid !== undefined && { pid }),
+    },
+    env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: uiUrl },
+    dispose: () => proxy.close(),
+  }
+}
+
+interface Serving {
+  readonly address: string
+  readonly version: string
+  readonly innerUiPort: number
+}
+
+/** Tries other ports if another stack has taken one before the server had it. */
+async function startServer(context: StartContext, command: string, dir: string): Promise<Serving> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await runServer(context, command, dir)
+    } catch (error) {
+      if (attempt === ATTEMPTS_MAX || !/address already in use/i.test(String(error))) throw error
+    }
+  }
+}
+
+async function runServer(context: StartContext, command: string, dir: string): Promise<Serving> {
+  const port = await context.ports.take('temporal', PREFERRED_PORT)
+  const address = `127.0.0.1:${port}`
+  const innerUiPort = await context.ports.takeOneOf('temporal-ui-inner', UI_PORTS)
+  if (innerUiPort === undefined)
+    throw new Error(
+      `none of the ports for its UI is free, which are ${UI_PORTS.join(', ')}: stop what uses one`,
+    )
+  // They count requests and hold nothing of a tenant: any port will do if none of these is free.
+  const metricsPort = (await context.ports.takeOneOf('temporal-metrics', METRICS_PORTS)) ?? 0
   let version = ''
   await context.supervisor.run({
     name: 'temporal',
     command,
     args: [
-      ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--ui-port', String(uiPort)],
+      ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
+      ...['--ui-port', String(innerUiPort), '--metrics-port', String(metricsPort)],
       ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
       ...[...DYNAMIC_CONFIG, ...ownConfig(context.env)].flatMap((value) => ['--dynamic-config-value', value]),
       ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
@@ -81,18 +139,7 @@ async function start(context: StartContext): Promise<Started> {
       version = await inspect(address, 'default', false)
     },
   })
-  const pid = context.supervisor.pid('temporal')
-  return {
-    info: {
-      name: 'temporal',
-      title: 'Temporal',
-      version: `${version}${cli}`,
-      address,
-      origin: 'embedded',
-      ...(pid !== undefined && { pid }),
-    },
-    env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: `http://127.0.0.1:${uiPort}` },
-  }
+  return { address, version, innerUiPort }
 }
 
 /** Settings of the server that somebody wants besides: `name=value` with spaces between. */

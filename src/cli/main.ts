@@ -43,6 +43,16 @@ program
   .action(verb(async (folder) => (await import('./host/build.ts')).exportBuild(folder)))
 
 program
+  .command('certificate <file>', { hidden: true })
+  .description('make the certificate of the object store, for a container')
+  .action(verb(async (file) => (await import('./host/containers.ts')).makeCertificate(file)))
+
+program
+  .command('temporal-ui', { hidden: true })
+  .description('serve the Temporal UI through the proxy that checks host names, in a container')
+  .action(verb(async () => (await import('./host/containers.ts')).serveTemporalUi()))
+
+program
   .command('doctor')
   .description('check Node, ports, each server, and the roles of the database')
   .action(verb(async () => (await import('./host/doctor.ts')).doctor()))

@@ -1,12 +1,24 @@
 /** Parts of the stack on their own: ports, locks, programs that cannot be had, PostgreSQL's damaged folders. */
 
 import { spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { BinaryUnavailable, binary } from '../../stack/binaries.mjs'
+import { ensureCertificate } from '../../stack/certificate.ts'
 import { identify, lockOwner, tryLock, withLock } from '../../stack/lock.mjs'
 import { Ports } from '../../stack/ports.ts'
 import { postgres } from '../../stack/postgres.ts'
@@ -48,12 +60,50 @@ describe('ports', () => {
     server.close()
   })
 
+  it('takeOneOf – some of the few are taken – gives a free one, and undefined if none is', async () => {
+    const [one, two] = await Promise.all([occupy(), occupy()])
+    for (const any of [true, false]) {
+      const ports = new Ports({ remembered: {}, any })
+      expect(await ports.takeOneOf('a', [one.port, two.port])).toBeUndefined()
+    }
+    await new Promise((resolve) => two.server.close(resolve))
+    const ports = new Ports({ remembered: {}, any: true })
+    const taken = await Promise.all(['a', 'b'].map((name) => ports.takeOneOf(name, [one.port, two.port])))
+    expect(taken.filter((port) => port !== undefined)).toEqual([two.port])
+    one.server.close()
+  })
+
+  it('takeOneOf – one of the few is remembered – prefers it', async () => {
+    const [one, two] = await Promise.all([occupy(), occupy()])
+    await Promise.all([one, two].map(({ server }) => new Promise((resolve) => server.close(resolve))))
+    const ports = new Ports({ remembered: { a: two.port }, any: false })
+    expect(await ports.takeOneOf('a', [one.port, two.port])).toBe(two.port)
+  })
+
   it('prefers the remembered one', async () => {
     const { server, port } = await occupy()
     await new Promise((resolve) => server.close(resolve))
     const ports = new Ports({ remembered: { a: port }, any: false })
     expect(await ports.take('a', 1_024)).toBe(port)
     expect(ports.taken()).toEqual({ a: port })
+  })
+})
+
+describe('the certificate of the object store', () => {
+  it('made once – is its own CA for 127.0.0.1, fits its key, and only its owner reads it', () => {
+    const path = folder('certificate.pem')
+    ensureCertificate(path)
+    const pem = readFileSync(path, 'utf8')
+    const certificate = new X509Certificate(pem)
+    expect(certificate.verify(certificate.publicKey)).toBe(true)
+    expect(certificate.checkIssued(certificate)).toBe(true)
+    expect(certificate.checkPrivateKey(createPrivateKey(pem))).toBe(true)
+    expect(certificate.checkIP('127.0.0.1')).toBe('127.0.0.1')
+    expect(certificate.ca).toBe(true)
+    expect(certificate.validTo).toMatch(/9999/)
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    ensureCertificate(path)
+    expect(readFileSync(path, 'utf8')).toBe(pem)
   })
 })
 

@@ -1,0 +1,112 @@
+/** Reverse proxy in front of the Temporal UI, which itself checks neither the host name nor the origin of a request. */
+
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as open,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import { pipeline } from 'node:stream'
+
+/** Methods that change nothing (RFC 9110, 9.2.1). */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** Headers of one connection (RFC 9110, 7.6.1). */
+const HOP_BY_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]
+const MISDIRECTED = 421
+
+export interface UiProxyOptions {
+  readonly listen: { readonly host: string; readonly port: number }
+  /** Address of the Temporal UI. */
+  readonly upstream: { readonly host: string; readonly port: number }
+  /** URL by which users open the UI; the loopback names are allowed besides its own. */
+  readonly url: URL
+}
+
+export interface UiProxy {
+  close(): Promise<void>
+}
+
+/**
+ * Starts the proxy. It answers 421 to a request for any other host name, which is what a page sends that has rebound
+ * its name to this machine, and 403 to a change that another site asks for.
+ * @throws Error if the port is taken
+ */
+export async function startUiProxy({ listen, upstream, url }: UiProxyOptions): Promise<UiProxy> {
+  const hosts = hostsOf(url)
+  const server = createServer((request, response) => {
+    const refusal = refusalOf(request, hosts)
+    if (refusal !== undefined)
+      refuse(response, refusal.status, `${refusal.reason} Open ${url.origin} instead.\n`)
+    else forward(request, response, upstream)
+  })
+  await new Promise<void>((listening, failed) => {
+    server.once('error', failed).listen(listen.port, listen.host, listening)
+  })
+  return { close: () => close(server) }
+}
+
+/** Values of `Host` that are allowed. */
+function hostsOf(url: URL): ReadonlySet<string> {
+  const port = url.port === '' ? '' : `:${url.port}`
+  return new Set([url.host, ...['127.0.0.1', 'localhost', '[::1]'].map((name) => `${name}${port}`)])
+}
+
+function refusalOf(
+  { method = '', headers }: IncomingMessage,
+  hosts: ReadonlySet<string>,
+): { readonly status: number; readonly reason: string } | undefined {
+  const host = headers.host?.toLowerCase() ?? ''
+  if (!hosts.has(host))
+    return { status: MISDIRECTED, reason: 'The Temporal UI is not served under this host name.' }
+  if (SAFE.has(method) || isSameSite(headers, host)) return undefined
+  return { status: 403, reason: 'The Temporal UI takes no changes from another site.' }
+}
+
+/** Clients that are no browsers send neither header. */
+function isSameSite({ origin, 'sec-fetch-site': site }: IncomingHttpHeaders, host: string): boolean {
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') return false
+  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)
+}
+
+function refuse(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
+}
+
+function forward(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { host, port }: UiProxyOptions['upstream'],
+): void {
+  const { method, url: path } = request
+  const sent = open({ host, port, method, path, headers: endToEnd(request.headers), agent: false })
+  sent.once('response', (reply) => {
+    response.writeHead(reply.statusCode ?? 502, endToEnd(reply.headers))
+    pipeline(reply, response, () => {})
+  })
+  pipeline(request, sent, (error) => {
+    if (!error) return
+    if (response.headersSent) response.destroy()
+    else refuse(response, 502, 'The Temporal UI does not answer.\n')
+  })
+  response.once('close', () => sent.destroy())
+}
+
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name)))
+}
+
+async function close(server: Server): Promise<void> {
+  const closed = new Promise<void>((done) => server.close(() => done()))
+  server.closeAllConnections()
+  await closed
+}
