@@ -12,6 +12,7 @@ import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { FLOWS, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import { leaveQueue } from './places.ts'
+import { decidedIn, flowsRunBy } from './recorded.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
 export const Step = Type.Optional(
@@ -124,9 +125,10 @@ export const retryStep = inWorkspace({
 export const skipStep = inWorkspace({
   ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
-  run: (scope, { id, step, output = null }) => {
+  run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
-    return releaseStep(scope, id, step, { skip: output as never })
+    await refuseDecidedBelow(scope, id)
+    return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
   },
 })
 
@@ -144,6 +146,19 @@ export const cancelExecution = inWorkspace({
     return readExecution(scope, id)
   },
 })
+
+/**
+ * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
+ * @throws Problem `state_conflict`
+ */
+export async function refuseDecidedBelow(scope: WorkspaceScope, id: string): Promise<void> {
+  const flows = await flowsRunBy(scope, id)
+  const decided = await decidedIn(scope, [...flows.keys()])
+  const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
+  if (step === undefined) return
+  const detail = `People have decided in the flow that \`${step}\` ran, on the data as they are: cancel the execution, and rerun it from that step.`
+  throw new Problem('state_conflict', { detail })
+}
 
 function releaseStep(
   scope: WorkspaceScope,
