@@ -5,7 +5,15 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
-import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
+import {
+  consentPage,
+  invitationPage,
+  loginPage,
+  type Page,
+  passwordPage,
+  plainPage,
+  refusalText,
+} from '../platform/identity/pages.ts'
 import { isPossible } from '../platform/identity/passwords.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
@@ -58,6 +66,12 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
     const issuer = await identity()
     refuseOtherSites(request, issuer.origin)
     return show(reply, await accept(issuer, tokenOf(request), formOf(request)))
+  })
+  app.get('/auth/password', async (_request, reply) => show(reply, passwordPage()))
+  app.post('/auth/password', async (request, reply) => {
+    const issuer = await identity()
+    refuseOtherSites(request, issuer.origin)
+    return show(reply, await changed(issuer, formOf(request), networkOf(request.ip)))
   })
 }
 
@@ -134,16 +148,38 @@ async function invitation({ people }: Identity, token: string): Promise<Page> {
 async function accept({ people }: Identity, token: string, form: Form): Promise<Page> {
   const email = await people.invited(token)
   if (email === undefined) return NO_INVITATION
-  const { password = '', again = '' } = form
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
-  if (password !== again) return invitationPage(email, 'The two are not the same.')
-  if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
+  const { password = '' } = form
+  const fault = faultOf(form)
+  if (fault !== undefined) return invitationPage(email, fault)
   if (!(await people.accept(token, password))) return NO_INVITATION
   return plainPage(
     'Your password is set',
     'You can close this page and sign in where you were asked to.',
     200,
   )
+}
+
+/** Changes a password for the person who knows the present one. */
+async function changed({ signIn }: Identity, form: Form, network: string): Promise<Page> {
+  const fault = faultOf(form)
+  if (fault !== undefined) return passwordPage({ status: 400, text: fault })
+  const { tenant = '', email = '', current = '', password = '' } = form
+  const credentials = { tenant: tenant.trim(), email: email.trim(), password: current, network }
+  const outcome = await signIn.change(credentials, password)
+  if (outcome !== 'changed')
+    return passwordPage({ status: outcome === 'wrong' ? 401 : 429, text: refusalText(outcome) })
+  return plainPage(
+    'Your password is changed',
+    'All sessions have ended: sign in again with the new one.',
+    200,
+  )
+}
+
+/** What is wrong with a new password, if anything is. */
+function faultOf({ password = '', again = '' }: Form): string | undefined {
+  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  if (password !== again) return 'The two are not the same.'
+  return isPossible(password) ? undefined : `A password has ${least} to ${most} characters.`
 }
 
 const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({

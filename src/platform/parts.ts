@@ -4,6 +4,7 @@ import type { Audit } from './audit/audit.ts'
 import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
+import type { Holders } from './identity/holders.ts'
 import type { KeyCache } from './identity/key-cache.ts'
 import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
@@ -39,6 +40,7 @@ export interface Parts {
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients
+  readonly holders: Holders
   /** Base URL as clients see it. */
   readonly publicUrl: string
   readonly memo: Memo

@@ -10,8 +10,10 @@ import { Streams } from './events/streams.ts'
 import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
+import { Holders } from './identity/holders.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import { OAuthClients } from './identity/oauth-clients.ts'
+import { People } from './identity/people.ts'
 import { SigningKeys } from './identity/signing-keys.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
@@ -108,7 +110,7 @@ export function openPlatform(
     keys: new KeyCache(),
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
-    oauthClients: new OAuthClients(database),
+    ...holdersOf(database),
     publicUrl: publicUrl(config),
     memo: new Memo(),
     audit,
@@ -151,4 +153,10 @@ export function openPlatform(
     },
   }
   return { platform, parts }
+}
+
+/** Clients and people to whom the issuer has given tokens. */
+function holdersOf(database: Database): Pick<Parts, 'oauthClients' | 'holders'> {
+  const oauthClients = new OAuthClients(database)
+  return { oauthClients, holders: new Holders(new People(database), oauthClients) }
 }

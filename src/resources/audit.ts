@@ -24,7 +24,8 @@ const AuditEntry = Type.Object({
   request_id: Text,
   actor: Type.Object({
     kind: Type.String({
-      description: 'api_key, token, gateway, mcp_client, run, nobody or platform.',
+      description:
+        'api_key, token, gateway, mcp_client, webhook, run, person (at a page of the issuer), nobody or platform.',
     }),
     role: Text,
     subject: Text,

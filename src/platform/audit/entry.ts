@@ -10,8 +10,17 @@ import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.
 /** The chain of what belongs to no tenant: operators alone see it. */
 export const PLATFORM_CHAIN = '-'
 
-/** How somebody came: by which credential, as a tool of an MCP server, by the secret of a webhook, as a run; or the platform itself. */
-type ActorKind = 'api_key' | 'token' | 'gateway' | 'mcp_client' | 'webhook' | 'run' | 'nobody' | 'platform'
+/** How somebody came: by which credential, as a tool of an MCP server, by the secret of a webhook, as a run, at a page of the issuer; or the platform itself. */
+type ActorKind =
+  | 'api_key'
+  | 'token'
+  | 'gateway'
+  | 'mcp_client'
+  | 'webhook'
+  | 'run'
+  | 'person'
+  | 'nobody'
+  | 'platform'
 
 export interface AuditActor {
   /** Id of the key, subject of the token, workflow id of the run; null where nobody was recognised. */

@@ -7,7 +7,7 @@ import type { Parts } from '../parts.ts'
 import { Authenticator } from './auth.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { Guests } from './guests.ts'
-import { Holders } from './holders.ts'
+import type { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
 import { PagePass } from './page-pass.ts'
@@ -26,9 +26,8 @@ export interface Doorkeeper {
 /** @param now milliseconds that never go back; tests have a clock of their own */
 export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
-  const people = new People(parts.database)
-  const clients = parts.oauthClients
-  const holders = new Holders(people, clients)
+  const people = new People(parts.database, { audit: parts.audit, holders: parts.holders })
+  const { oauthClients: clients, holders } = parts
   const { database, secrets, signingKeys: keys, log } = parts
   let opened: Promise<Identity> | undefined
   const identity = () => {

@@ -3,9 +3,12 @@
 import { hash } from 'node:crypto'
 import type { Role } from '../../core/policy.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
+import type { Audit } from '../audit/audit.ts'
+import type { Deed } from '../audit/entry.ts'
 import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import type { Holders } from './holders.ts'
 import { hashPassword, isPassword } from './passwords.ts'
 
 /** An account that may sign in: accepted, not disabled, all that it belongs to active. */
@@ -46,11 +49,20 @@ const STANDING = sql`
 
 type Standing = Person & { readonly password: string }
 
+/** What hears of a password that was set. */
+interface Hearers {
+  readonly audit: Audit
+  readonly holders: Holders
+}
+
 export class People {
   readonly #system: SystemScope
+  readonly #hearers: Hearers | undefined
 
-  constructor(database: Database) {
+  /** @param hearers absent for those who only read */
+  constructor(database: Database, hearers?: Hearers) {
     this.#system = new SystemScope('issuer', database)
+    this.#hearers = hearers
   }
 
   find(id: string): Promise<Person | undefined> {
@@ -102,10 +114,25 @@ export class People {
   async accept(token: string, password: string): Promise<boolean> {
     if ((await this.invited(token)) === undefined) return false
     const kept = await hashPassword(password)
-    const row = await this.#system.row<{ id: string }>(sql`
+    return this.#set(kept, invitedBy(token))
+  }
+
+  /** Sets another password for a person who has shown the present one; her sessions end. @throws Problem `overloaded` */
+  async change({ id, generation }: Person, password: string): Promise<boolean> {
+    return this.#set(
+      await hashPassword(password),
+      sql`id = ${id} and generation = ${generation} and accepted`,
+    )
+  }
+
+  async #set(kept: string, which: Sql): Promise<boolean> {
+    const row = await this.#system.row<Omit<Person, 'email' | 'generation'>>(sql`
       update accounts set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
-      where ${invitedBy(token)} returning id`)
-    return row !== undefined
+      where ${which} returning id, tenant_id as "tenantId", workspace_id as "workspaceId", role`)
+    if (row === undefined) return false
+    this.#hearers?.holders.forget(row.id)
+    await this.#hearers?.audit.write(passwordSet(row))
+    return true
   }
 
   #one(condition: Sql): Promise<Standing | undefined> {
@@ -115,6 +142,19 @@ export class People {
 
 const invitedBy = (token: string) =>
   sql`invitation = ${hash('sha256', token, 'buffer')} and invited_until > now() and disabled_at is null`
+
+/** The page has no principal: the link, or the password before, has shown whose account it is. */
+function passwordSet({ id, role, tenantId, workspaceId }: Omit<Person, 'email' | 'generation'>): Deed {
+  return {
+    place: { tenantId: tenantId ?? undefined, workspaceId: workspaceId ?? undefined },
+    requestId: null,
+    actor: { subject: id, role, kind: 'person' },
+    operation: 'account.password_set',
+    target: `/v1/accounts/${id}`,
+    outcome: 'done',
+    ...{ status: 200, code: null, before: null, after: null },
+  }
+}
 
 /** What a person's tokens say of when they were given. */
 export const generationId = (generation: number): string => `g${generation}`

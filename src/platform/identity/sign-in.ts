@@ -85,16 +85,8 @@ export class SignIn {
   async login(exchange: Exchange, credentials: Credentials): Promise<Attempt> {
     const { details, client, provider } = await this.#open(exchange)
     const known = await this.#tenantOf(details, client)
-    const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
-    const { email, password, network } = credentials
-    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
-    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return { refused: 'too_many' }
-    const person = await this.#parts.people.recognise(tenant, email, password)
-    if (person === undefined) return { refused: 'wrong' }
-    const [address, here, anywhere] = guessed
-    this.#attempts.takeBack(address[0])
-    this.#attempts.takeBack(anywhere[0])
-    this.#attempts.forgive(here[0])
+    const person = await this.#recognise(credentials, known)
+    if (typeof person === 'string') return { refused: person }
     const result = { login: { accountId: person.id } }
     const { request, response } = exchange
     return {
@@ -102,6 +94,28 @@ export class SignIn {
         mergeWithLastSubmission: false,
       }),
     }
+  }
+
+  /** Sets another password for a person with the present one. @throws Problem `overloaded` */
+  async change(credentials: Credentials, password: string): Promise<'changed' | 'wrong' | 'too_many'> {
+    const person = await this.#recognise(credentials)
+    if (typeof person === 'string') return person
+    return (await this.#parts.people.change(person, password)) ? 'changed' : 'wrong'
+  }
+
+  /** @param known the tenant that follows from elsewhere; else that which the person names */
+  async #recognise(credentials: Credentials, known?: string): Promise<Person | 'wrong' | 'too_many'> {
+    const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
+    const { email, password, network } = credentials
+    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
+    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return 'too_many'
+    const person = await this.#parts.people.recognise(tenant, email, password)
+    if (person === undefined) return 'wrong'
+    const [address, here, anywhere] = guessed
+    this.#attempts.takeBack(address[0])
+    this.#attempts.takeBack(anywhere[0])
+    this.#attempts.forgive(here[0])
+    return person
   }
 
   /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */
