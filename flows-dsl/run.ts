@@ -33,6 +33,10 @@ export interface Effects {
   wait(what: string, details: JsonObject, step: StepRef): Promise<Json>
   /** Whether steps wait for somebody to decide about their errors; told when that changes. */
   held?(isHeld: boolean): void
+  /** Whether nothing may begin until an approval is given again; told when that changes. */
+  askedAgain?(isAskedAgain: boolean): void
+  /** A collision-resistant digest of a value, the same for equal values; absent where none is wanted. */
+  digest?(value: Json): string
   record(event: StepEvent): void
   /**
    * What has happened gave the run nothing to begin: it goes on waiting for what is open.
@@ -76,6 +80,7 @@ export class Drive {
   #reject: (error: unknown) => void = () => {}
   #isCancelled = false
   #isHeld = false
+  #isAskedAgain = false
   /** Nothing is begun any more: it goes on elsewhere when what is bound has ended. */
   #isMoving = false
   #isLeaving = false
@@ -86,6 +91,7 @@ export class Drive {
     this.#machine = new Machine(ir, state, effects)
     this.#isCancelled = state.undoing !== undefined && 'cancelled' in state.undoing.because
     this.#isHeld = this.#isHolding()
+    this.#isAskedAgain = this.#machine.isAskedAgain
   }
 
   /** A run that has not begun. */
@@ -134,13 +140,18 @@ export class Drive {
   release(step: string, decision: Release): string | undefined {
     if (this.#machine.held()[step] === undefined)
       return 'The step does not wait for a decision about its error.'
+    const refused = 'skip' in decision ? this.#machine.supply(step, decision.by) : undefined
+    if (refused !== undefined) return refused
+    this.#tellAskedAgain()
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
     return undefined
   }
 
   /** Somebody mends the data of the run. @returns why that is refused, if it is */
   patch(what: Patch): string | undefined {
-    return this.#machine.patch(what)
+    const refused = this.#machine.patch(what)
+    this.#tellAskedAgain()
+    return refused
   }
 
   /** Whether steps wait for somebody to decide about their errors, and whether it was given up. */
@@ -174,6 +185,7 @@ export class Drive {
     const isHeld = this.#isHolding()
     if (isHeld !== this.#isHeld) this.#effects.held?.(isHeld)
     this.#isHeld = isHeld
+    this.#tellAskedAgain()
     if (result !== undefined) this.#resolve(result)
     else if (this.#isMoving && this.#bound.size === 0) this.#move()
     else if (commands.length === 0) this.#effects.rests?.(![...this.#bound.values()].includes('call'))
@@ -199,6 +211,13 @@ export class Drive {
     }
     const settled = this.#effects.settled?.() ?? Promise.resolve()
     settled.then(leave).catch(this.#reject)
+  }
+
+  #tellAskedAgain(): void {
+    const { isAskedAgain } = this.#machine
+    if (isAskedAgain === this.#isAskedAgain) return
+    this.#isAskedAgain = isAskedAgain
+    this.#effects.askedAgain?.(isAskedAgain)
   }
 
   #isHolding(): boolean {

@@ -82,10 +82,15 @@ export class Desk {
   }
 
   step(task: TaskFrame): StepRef {
-    const { pointer, iteration } = task
+    return this.stepAt({ ...task, ...this.frames.whereabouts(task) })
+  }
+
+  /** The same of a task that may have ended. */
+  stepAt(entry: Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'>): StepRef {
+    const { pointer, iteration, place, around } = entry
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return { pointer, name, kind, iteration, ...this.frames.whereabouts(task), summary }
+    return { pointer, name, kind, iteration, place, around, summary }
   }
 
   #flowStep(): StepRef {

@@ -8,7 +8,13 @@ import { runningOf } from './running.ts'
 import type { Frame, TaskFrame } from './state.ts'
 
 /** What somebody decides about a task that is held: that it is tried again, goes on with this output, or faults. */
-export type Release = { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+export type Release = { readonly retry: true } | Skip | { readonly fail: true }
+
+interface Skip {
+  readonly skip: Json
+  /** The subject whose output it is. */
+  readonly by?: string
+}
 
 /** The nearest `onFault` says so, and nothing around the task would catch the error. */
 export function isHeld(desk: Desk, task: TaskFrame, error: FlowError): boolean {

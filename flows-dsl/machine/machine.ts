@@ -8,6 +8,7 @@ import { durationText } from '../duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
+import { Approvals } from './approvals.ts'
 import { Desk } from './desk.ts'
 import type { Release } from './hold.ts'
 import { type Patch, patch } from './patch.ts'
@@ -30,6 +31,7 @@ export class Machine {
   readonly #desk: Desk
   readonly #tasks: Tasks
   readonly #undoing: Undoing
+  readonly #approvals: Approvals
 
   /** @throws FlowError (configuration) where the state is of a run by other rules */
   constructor(ir: FlowIR, state: RunState, surroundings: Surroundings) {
@@ -43,6 +45,7 @@ export class Machine {
       completed: (undo) => this.#undoing.note(undo),
     })
     this.#undoing = new Undoing(this.#desk, this.#tasks.lists, (result) => this.#end(result))
+    this.#approvals = new Approvals(this.#desk, (error) => this.#rejected(error))
   }
 
   /** Plain JSON; of this moment, if it is copied. */
@@ -50,8 +53,14 @@ export class Machine {
     return this.#desk.state
   }
 
+  /** How it has ended. One that has come to its end on data that wait for an approval has not. */
   get result(): RunResult | undefined {
-    return this.state.result
+    return this.isAskedAgain ? undefined : this.state.result
+  }
+
+  /** Whether nothing may begin until an approval is given again. */
+  get isAskedAgain(): boolean {
+    return this.#approvals.isAskedAgain
   }
 
   /** Steps that expressions have taken so far. */
@@ -95,6 +104,7 @@ export class Machine {
   cancel(): Command[] {
     return this.#desk.turn(() => {
       if (this.#isOver) return
+      delete this.state.result
       this.#desk.dropAll()
       this.#undoing.begin({ cancelled: true })
     })
@@ -122,6 +132,11 @@ export class Machine {
   decide(step: string, decision: JsonObject): { readonly commands: Command[]; readonly refused?: string } {
     const answers: (boolean | string)[] = []
     const commands = this.#desk.turn(() => {
+      const again = this.#approvals.decide(step, decision)
+      if (again !== undefined) {
+        answers.push(again.refused ?? true)
+        return
+      }
       const task = this.#desk.frames.entry(step)
       if (task !== undefined) answers.push(this.#tasks.told(task, { decision }))
     })
@@ -146,6 +161,18 @@ export class Machine {
     })
   }
 
+  /** Prepares that a held step goes on with an output by hand. @returns why that is refused, if it is */
+  supply(step: string, by: string | undefined): string | undefined {
+    const task = this.#desk.frames.entry(step)
+    if (task !== undefined && this.#desk.nodes.at(task.pointer).kind === 'approve')
+      return 'An approval is decided by those who may, not skipped: retry the step, or cancel the execution.'
+    let refused: string | undefined
+    this.#desk.turn(() => {
+      refused = this.#approvals.changed(by)
+    })
+    return refused
+  }
+
   /**
    * Changes what the tasks that come will see: `$context`, and what a step that is held gets when it is tried again.
    * @returns why it is refused, if it is; nothing is changed then
@@ -153,7 +180,7 @@ export class Machine {
   patch(what: Patch): string | undefined {
     let refused: string | undefined
     this.#desk.turn(() => {
-      refused = patch(this.#desk, what)
+      refused = patch(this.#desk, what, () => this.#approvals.changed(what.by))
     })
     return refused
   }
@@ -215,6 +242,12 @@ export class Machine {
       if (!(error instanceof FlowError)) throw error
       this.#failed('flow', error.at(instance))
     }
+  }
+
+  /** An approval that was asked for again: also where the run had come to its end meanwhile. */
+  #rejected(error: FlowError): void {
+    delete this.state.result
+    this.#failed('flow', error)
   }
 
   #end(result: RunResult): void {

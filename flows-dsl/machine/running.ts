@@ -23,12 +23,20 @@ export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running 
       id: state.info.id,
       document: ir.document,
       ...(state.info.started_by !== undefined && { startedBy: state.info.started_by }),
+      changedBy: state.changedBy ?? [],
     },
     evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
     test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
     bounded: (value) => evaluation.bounded(value),
     checked: (schema, value, what) => evaluation.checked(schema, value, what),
     isSpent: () => evaluation.isSpent,
+    digest: (shown) => {
+      if (surroundings.digest === undefined) return {}
+      const { id = null, version = null } = state.info.flow ?? {}
+      const { context } = desk.frames.memoryOf(task)
+      const data = { input, context, variables: desk.frames.variablesOf(task), given: state.input }
+      return { digest: surroundings.digest({ shown, ...data, flow: { id, version } }) }
+    },
     nowMs: () => surroundings.nowMs(),
     random: () => surroundings.random(),
     retried: () => desk.record(task, { phase: 'retried' }),

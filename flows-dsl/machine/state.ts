@@ -3,8 +3,9 @@
 import type { RunInfo } from '../descriptors.ts'
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
+import type { Decision } from '../tasks/approval.ts'
 import type { Local } from '../tasks/local.ts'
-import type { Done } from '../tasks/task.ts'
+import type { Done, StepRef } from '../tasks/task.ts'
 
 /** What a line of tasks sees as `$context`. */
 export interface Memory {
@@ -116,6 +117,16 @@ export type RunResult =
   | { readonly status: 'faulted'; readonly error: ErrorObject; readonly compensation?: Compensation }
   | { readonly status: 'cancelled'; readonly compensation?: Compensation }
 
+/** An approval that was given, and those who may decide it. */
+export interface Agreed extends Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'> {
+  readonly approvers: readonly string[]
+}
+
+/** An approval that is asked for again, since data of the run were changed by hand. */
+export interface AskedAgain extends Agreed {
+  readonly decisions: Decision[]
+}
+
 export interface RunState {
   /** Of this format. */
   readonly snapshot: 1
@@ -134,6 +145,12 @@ export interface RunState {
   /** `source` and `id` of events that were heard lately. */
   readonly heard: string[]
   readonly undos: Undo[]
+  /** Approvals that were given. */
+  agreed?: Agreed[]
+  /** Of those, the ones that are asked for again: until they are given, nothing is begun. */
+  askedAgain?: AskedAgain[]
+  /** Subjects that have changed the run's data by hand. */
+  changedBy?: string[]
   /** What is being undone, and for what. */
   undoing?: Compensation & {
     readonly because: { readonly error: ErrorObject } | { readonly cancelled: true }

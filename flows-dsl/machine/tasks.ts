@@ -175,7 +175,7 @@ export class Tasks {
   }
 
   /** `output.as` → `export.as` → `then`. */
-  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took }: Done): void {
+  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took, agreed }: Done): void {
     const { evaluation, frames } = this.#desk
     const { input = null, iteration, pointer } = task
     const memory = frames.memoryOf(task)
@@ -190,12 +190,21 @@ export class Tasks {
     }
     const answer = typeOf(node).isAnswered ? { answer: done } : {}
     this.#desk.record(task, { phase: 'completed', output, ...answer, ...(took !== undefined && { took }) })
+    if (agreed !== undefined) this.#agreed(task, agreed)
     if (node.compensate !== undefined) {
       const seen = { variables: frames.variablesOf(task), context: memory.context }
       this.#top.completed({ pointer, iteration, data: { input, output }, ...seen })
     }
     this.#desk.drop(task)
     this.#yielded(task, output, next ?? node.next ?? 'continue')
+  }
+
+  /** An approval was given. */
+  #agreed(task: TaskFrame, approvers: readonly string[]): void {
+    const { state, frames } = this.#desk
+    const { pointer, iteration } = task
+    state.agreed ??= []
+    state.agreed.push({ pointer, iteration, ...frames.whereabouts(task), approvers })
   }
 
   /** A task, which is closed already, has yielded: the list it stands in goes on, or the task whose branch it is. */

@@ -23,11 +23,11 @@ export interface Approval {
 }
 
 /** Of the names, those who may decide; undefined where that is no list of names. */
-export function approversOf(names: Json, except: string | undefined): string[] | undefined {
+export function approversOf(names: Json, except: readonly string[]): string[] | undefined {
   if (!Array.isArray(names)) return undefined
   const texts = names.filter((name) => typeof name === 'string' && name.trim() !== '')
   if (texts.length < names.length) return undefined
-  return [...new Set(texts as string[])].filter((name) => name !== except)
+  return [...new Set(texts as string[])].filter((name) => !except.includes(name))
 }
 
 /** What was decided, or why that is no decision, in words for whoever has sent it. */

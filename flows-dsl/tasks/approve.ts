@@ -2,10 +2,10 @@
 
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { clip } from '../json.ts'
+import { clip, fieldOf, isObject } from '../json.ts'
 import { type Approval, approversOf, type Decision, decisionOf, refusalOf, verdictOf } from './approval.ts'
 import { type ApproveBody, compileApprove } from './approve-body.ts'
-import { doneAs, type Move, type Running, type TaskType } from './task.ts'
+import { type Done, doneAs, type Move, type Running, type TaskType } from './task.ts'
 
 const TITLE_BYTES_MAX = 1_024
 
@@ -24,8 +24,8 @@ export const approve: TaskType<ApproveBody> = {
   },
   next(body, own, ended) {
     // Where the host itself answers what the task waits for, that is the output.
-    if (ended.key !== 'deadline') return doneAs(ended)
     const approval = own as unknown as Approval
+    if (ended.key !== 'deadline') return { ...doneAs(ended), ...agreement(approval, ended.output) }
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decided(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
@@ -33,6 +33,9 @@ export const approve: TaskType<ApproveBody> = {
     return 'decision' in message
       ? hear(body, own as unknown as Approval, message.decision, running)
       : undefined
+  },
+  changed(body, _own, running) {
+    return toDecide(body, running).own as unknown as Json
   },
   summary({ title, quorum }) {
     const text = title !== undefined && 'literal' in title ? ` ${title.literal}` : ''
@@ -42,8 +45,22 @@ export const approve: TaskType<ApproveBody> = {
 
 /** @throws FlowError where those who may decide cannot be enough */
 function ask(body: ApproveBody, running: Running): Move {
+  const { own, details } = toDecide(body, running)
+  const { deadlineMs } = body
+  const limit =
+    deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]
+  return {
+    own: own as unknown as Json,
+    begin: [{ key: 'decisions', await: 'approval', details }, ...limit],
+  }
+}
+
+/** The approval without any decision, and the details that a host shows and binds decisions to. */
+function toDecide(body: ApproveBody, running: Running): { own: Approval; details: JsonObject } {
   const names = running.evaluate(body.approvers, running.input)
-  const approvers = approversOf(names, body.fourEyes ? running.run.startedBy : undefined)
+  const { startedBy, changedBy } = running.run
+  const authors = startedBy === undefined ? changedBy : [startedBy, ...changedBy]
+  const approvers = approversOf(names, body.fourEyes ? authors : [])
   if (approvers === undefined) {
     throw new FlowError(ERRORS.expression, '`approvers` must yield a list of names.')
   }
@@ -51,13 +68,15 @@ function ask(body: ApproveBody, running: Running): Move {
     const detail = `${body.quorum} must approve, and only ${approvers.length} may.`
     throw new FlowError(ERRORS.configuration, detail)
   }
-  const { deadlineMs, form, quorum } = body
+  const { form, quorum } = body
   const title = titleOf(body, running)
-  const details = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
-  const limit =
-    deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]
-  const own = { approvers, quorum, decisions: [] }
-  return { own, begin: [{ key: 'decisions', await: 'approval', details }, ...limit] }
+  const shown = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
+  return { own: { approvers, quorum, decisions: [] }, details: { ...shown, ...running.digest(title) } }
+}
+
+/** Who could have decided what was approved: a run whose data are changed later asks them again. */
+function agreement({ approvers }: Approval, output: Json): Pick<Done, 'agreed'> {
+  return isObject(output) && fieldOf(output, 'approved') === true ? { agreed: approvers } : {}
 }
 
 function titleOf({ title }: ApproveBody, running: Running): { title?: string } {
@@ -94,7 +113,7 @@ function formRefusal({ form }: ApproveBody, decision: Decision, running: Running
 /** @throws FlowError (rejected) where the definition wants a rejection to be an error */
 function decided(
   { onReject }: ApproveBody,
-  { decisions }: Approval,
+  { decisions, approvers }: Approval,
   approved: boolean,
   more: JsonObject = {},
 ): Move {
@@ -106,5 +125,6 @@ function decided(
   return {
     done: { approved, decisions: decisions as unknown as Json, ...more },
     took: approved ? 'approved' : 'rejected',
+    ...(approved && { agreed: approvers }),
   }
 }

@@ -32,7 +32,8 @@ export const run: TaskType<RunBody> = {
   start(body, running) {
     const { namespace, name, version } = body
     const input = running.evaluate(body.input, running.input)
-    const details = { namespace, name, version, input, await: body.await }
+    const which = { namespace, name, version, input }
+    const details = { ...which, await: body.await, ...running.digest(which) }
     return { own: null, begin: [{ key: 'run', await: 'workflow', details }] }
   },
   next(body, _own, { output }, running) {

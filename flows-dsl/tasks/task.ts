@@ -52,7 +52,13 @@ export interface Running {
   /** What the task works on: its input, after `input.from`. */
   readonly input: Json
   /** The run and the flow it is of. */
-  readonly run: { readonly id: string; readonly document: FlowDocument; readonly startedBy?: string }
+  readonly run: {
+    readonly id: string
+    readonly document: FlowDocument
+    readonly startedBy?: string
+    /** Subjects that have changed the run's data by hand. */
+    readonly changedBy: readonly string[]
+  }
   evaluate(template: Template, dot: Json, variables?: JsonObject): Json
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
   /** The same value. @throws FlowError (expression) where many together have made it too large */
@@ -61,6 +67,11 @@ export interface Running {
   checked(schema: Json, value: Json, what: string): Json
   /** Whether expressions have taken as many steps as they may, which is why the last has failed. */
   isSpent(): boolean
+  /**
+   * A digest of what the task works on: its input, variables and `$context`, the input and the version of the flow.
+   * @param shown what counts besides; an empty object where the host has no digests
+   */
+  digest(shown: JsonObject): { readonly digest?: string }
   nowMs(): number
   random(): number
   /** Notes that the task begins again. */
@@ -111,6 +122,8 @@ export interface Done {
   readonly context?: Json
   /** Which of its ways it took, for those who watch. */
   readonly took?: string
+  /** Of an approval that was given: the names of those who may decide it. */
+  readonly agreed?: readonly string[]
 }
 
 /** The task waits. `own` is all that it remembers, and its own to change. */
@@ -152,6 +165,8 @@ export interface TaskType<Body = unknown> {
   failed?(body: Body, own: Json, failed: Failed, running: Running): Move
   /** Whether `failed` would go on from this error of that child. Changes nothing. */
   catches?(body: Body, own: Json, failed: Failed, running: Running): boolean
+  /** Data of the run were changed by hand while it waits. @returns its new `own` @throws FlowError */
+  changed?(body: Body, own: Json, running: Running): Json
   /** Hears what it may wait for: undefined where that is nothing to it, a text where it is refused. */
   told?(body: Body, own: Json, message: Message, running: Running): Move | string | undefined
 }

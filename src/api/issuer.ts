@@ -5,12 +5,20 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
-import { consentPage, invitationPage, loginPage, type Page, plainPage } from '../platform/identity/pages.ts'
+import {
+  consentPage,
+  invitationPage,
+  loginPage,
+  type Page,
+  passwordPage,
+  plainPage,
+  refusalText,
+} from '../platform/identity/pages.ts'
 import { isPossible } from '../platform/identity/passwords.ts'
 import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/address.ts'
-import { formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
 import { toWire } from './problems.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
@@ -89,6 +97,12 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
     refuseOtherSites(request, issuer.origin)
     return show(reply, await accept(issuer, request))
   })
+  app.get('/auth/password', async (_request, reply) => show(reply, passwordPage()))
+  app.post('/auth/password', async (request, reply) => {
+    const issuer = await identity()
+    refuseOtherSites(request, issuer.origin)
+    return show(reply, await changed(issuer, request))
+  })
 }
 
 /** RFC 7591. Any page may ask: what it gets is an id that opens nothing by itself. */
@@ -166,11 +180,10 @@ async function accept({ people, records }: Identity, request: FastifyRequest): P
   const token = tokenOf(request)
   const email = await people.invited(token)
   if (email === undefined) return NO_INVITATION
-  const { password = '', again = '' } = formOf(request)
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
-  if (password !== again) return invitationPage(email, 'The two are not the same.')
-  if (!isPossible(password)) return invitationPage(email, `A password has ${least} to ${most} characters.`)
-  const account = await people.accept(token, password)
+  const form = formOf(request)
+  const fault = faultOf(form)
+  if (fault !== undefined) return invitationPage(email, fault)
+  const account = await people.accept(token, form['password'] ?? '')
   if (account === undefined) return NO_INVITATION
   records.passwordSet(requesterOf(request), account)
   return plainPage(
@@ -178,6 +191,31 @@ async function accept({ people, records }: Identity, request: FastifyRequest): P
     'You can close this page and sign in where you were asked to.',
     200,
   )
+}
+
+/** Changes a password for the person who knows the present one. */
+async function changed({ signIn }: Identity, request: FastifyRequest): Promise<Page> {
+  const form = formOf(request)
+  const fault = faultOf(form)
+  if (fault !== undefined) return passwordPage({ status: 400, text: fault })
+  const { tenant = '', email = '', current = '', password = '' } = form
+  const network = networkOf(request.ip)
+  const credentials = { tenant: tenant.trim(), email: email.trim(), password: current, network }
+  const outcome = await signIn.change(requesterOf(request), credentials, password)
+  if (outcome !== 'changed')
+    return passwordPage({ status: outcome === 'wrong' ? 401 : 429, text: refusalText(outcome) })
+  return plainPage(
+    'Your password is changed',
+    'All sessions have ended: sign in again with the new one.',
+    200,
+  )
+}
+
+/** What is wrong with a new password, if anything is. */
+function faultOf({ password = '', again = '' }: Form): string | undefined {
+  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  if (password !== again) return 'The two are not the same.'
+  return isPossible(password) ? undefined : `A password has ${least} to ${most} characters.`
 }
 
 const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({

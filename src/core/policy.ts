@@ -20,6 +20,12 @@ export function domainOf(role: Role): Domain {
   return role === 'service' || role === 'anon' ? 'data_access' : 'structural_admin'
 }
 
+/** Whether a role is strictly above another: an operator, then the admins of a tenant, of a workspace, then all others. */
+export function outranks(role: Role, other: Role): boolean {
+  const rank = (one: Role) => (ADMINS as readonly Role[]).indexOf(one)
+  return rank(role) >= 0 && (rank(other) < 0 || rank(role) < rank(other))
+}
+
 /** A verified credential: who, of which tenant, in which roles. Made by `platform/auth` and by nobody else. */
 export interface Principal {
   /** What was presented. */

@@ -31,6 +31,10 @@ export interface StepUpdate {
   readonly place: string
   /** Answered by the run that this one repeats. */
   readonly reused?: true
+  /** Of what an approval, or a flow that is run, was asked about (SHA-256, hexadecimal). */
+  readonly digest?: string
+  /** The execution of the flow that it runs. */
+  readonly child?: string
   readonly started_at: string
   readonly ended_at?: string
 }
@@ -138,6 +142,8 @@ export interface HoldState {
   readonly paused: boolean
   /** It waits for a place; nothing where it does not. */
   readonly queued?: true
+  /** It waits until an approval is given again; nothing where it does not. */
+  readonly asked?: true
   readonly since_ms?: number
   readonly ended_ms: number
 }
@@ -157,7 +163,12 @@ export interface RecordState {
 }
 
 /** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */
-export type Reused = { readonly output: Json } | { readonly error: Json }
+export type Reused = ({ readonly output: Json } | { readonly error: Json }) & {
+  /** People have decided it: it is taken over only where the step is asked about the same (`digest` of a step). */
+  readonly digest?: string
+  /** The execution of the flow that it ran. */
+  readonly child?: string
+}
 
 /** What a run takes over from the one that it repeats. */
 export interface RunReuse {
@@ -185,7 +196,11 @@ export interface RunDecision {
 /** What becomes of a step that is held. */
 export interface RunRelease {
   readonly step: string
-  readonly release: { readonly retry: true } | { readonly skip: Json } | { readonly fail: true }
+  /** `by` is the subject whose output it is. */
+  readonly release:
+    | { readonly retry: true }
+    | { readonly skip: Json; readonly by: string }
+    | { readonly fail: true }
 }
 
 export interface RunPause {
@@ -198,6 +213,8 @@ export interface RunPatch {
   readonly context?: Json
   readonly step?: string
   readonly input?: Json
+  /** The subject that mends them. */
+  readonly by: string
 }
 
 /** Why a run has refused what it was told, if it has. */

@@ -10,8 +10,11 @@ import { Streams } from './events/streams.ts'
 import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
+import { Holders } from './identity/holders.ts'
+import { IssuerState } from './identity/issuer-state.ts'
 import { KeyCache } from './identity/key-cache.ts'
 import { OAuthClients } from './identity/oauth-clients.ts'
+import { People } from './identity/people.ts'
 import { SigningKeys } from './identity/signing-keys.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
@@ -108,7 +111,7 @@ export function openPlatform(
     keys: new KeyCache(),
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
-    oauthClients: new OAuthClients(database),
+    ...holdersOf(database, secrets),
     publicUrl: publicUrl(config),
     memo: new Memo(),
     audit,
@@ -151,4 +154,15 @@ export function openPlatform(
     },
   }
   return { platform, parts }
+}
+
+/** Clients and people to whom the issuer has given tokens. */
+function holdersOf(
+  database: Database,
+  secrets: Secrets,
+): Pick<Parts, 'oauthClients' | 'holders' | 'issuerState'> {
+  const oauthClients = new OAuthClients(database)
+  const issuerState = new IssuerState(database, secrets)
+  const holders = new Holders(new People(database), oauthClients, issuerState)
+  return { oauthClients, holders, issuerState }
 }

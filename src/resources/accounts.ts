@@ -1,13 +1,14 @@
-/** Accounts of people: invited by an admin, signed in at the issuer, disabled or deleted at any time. */
+/** Accounts of people: invited by an admin, reset by a higher role, disabled or deleted at any time. */
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
-import { ADMINS } from '../core/policy.ts'
+import { ADMINS, outranks, type Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { HIDDEN } from '../core/visible-text.ts'
 import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
+import type { AdminScope } from '../platform/scope.ts'
 import { placeOf } from './holders.ts'
 import { Holder, HolderRole, Id, Input, Name, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
 
@@ -18,8 +19,16 @@ export const Account = Type.Object({
   role: HolderRole,
   email: Type.String(),
   name: Type.String(),
-  status: Type.Union(['invited', 'active', 'disabled'].map((status) => Type.Literal(status))),
+  status: Type.Union(
+    ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
+    { description: '`reset`: its password was ended, and the link for the next one is not taken up yet.' },
+  ),
   invited_until: OptionalTime,
+  reset_at: OptionalTime,
+  confirmed_by: Type.Array(Type.String(), {
+    description:
+      'Subjects that have confirmed since the reset that the account is its person’s: then it decides approvals that were asked for before.',
+  }),
   created_by: Type.String(),
   created_at: Time,
   updated_at: Time,
@@ -32,17 +41,21 @@ const Invited = Type.Interface([Account], {
 })
 
 const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
+const Reset = Type.Interface([Account], {
+  reset_url: Type.String({ description: 'Shown once: there the person sets another password.' }),
+})
 
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
-  case when disabled_at is not null then 'disabled' when accepted then 'active' else 'invited' end as status,
-  invited_until, created_by, created_at, updated_at, last_login_at`
+  case when disabled_at is not null then 'disabled' when accepted then 'active'
+    when accepted_at is not null then 'reset' else 'invited' end as status,
+  invited_until, reset_at, confirmed_by, created_by, created_at, updated_at, last_login_at`
 
 const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
 
-/** Of several attempts at one request the last invitation counts: it is the one that was shown. */
-const invite = (id: string, digest: Buffer) => sql`
+/** The last link counts. Of an account that was accepted it ends the password: migration 0045. */
+const link = (id: string, digest: Buffer, accepted: boolean) => sql`
   update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
-  where id = ${id} and disabled_at is null returning ${COLUMNS}`
+  where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
 
 export const createAccount = onStructure({
   name: 'account.create',
@@ -73,7 +86,7 @@ export const createAccount = onStructure({
       values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest}, ${UNTIL},
         ${scope.actor.subject})
       on conflict (id) do nothing`
-    const [, [made] = []] = await scope.batch(insert, invite(id, digest)).catch((error: unknown) => {
+    const [, [made] = []] = await scope.batch(insert, link(id, digest, false)).catch((error: unknown) => {
       if (violated(error) !== 'accounts_email') throw error
       throw new Problem('conflict', { detail: `There is an account of ${email} already.` })
     })
@@ -89,11 +102,7 @@ export const getAccount = onStructure({
   input: Input({ id: Ref('account') }),
   output: Account,
   http: { method: 'GET', path: '/v1/accounts/{id}' },
-  run: async (scope, { id }) => {
-    const account = await scope.row<Account>(sql`select ${COLUMNS} from accounts where id = ${id}`)
-    if (account === undefined) throw notFound('account')
-    return account
-  },
+  run: (scope, { id }) => find(scope, id),
 })
 
 export const listAccounts = onStructure({
@@ -140,16 +149,88 @@ export const updateAccount = onStructure({
 
 export const inviteAccount = onStructure({
   name: 'account.invite',
-  summary: 'Invite a person again: a lost invitation or password; the one before is void',
+  summary: 'Invite a person again who has not accepted yet; the invitation before is void',
   roles: ADMINS,
   input: Input({ id: Ref('account') }),
   output: Invited,
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id }) => {
     const { url, digest } = scope.issuing.invite()
-    const account = await scope.row<Account>(invite(id, digest))
-    if (account === undefined) throw notFound('account')
+    const account = await scope.row<Account>(link(id, digest, false))
+    if (account === undefined) throw await notInvited(scope, id)
     return { ...account, invitation_url: url }
+  },
+})
+
+async function notInvited(scope: AdminScope, id: string): Promise<Problem> {
+  const { status } = await find(scope, id)
+  if (status === 'disabled') return disabled()
+  const detail = `The account was accepted already, and its password is its person's. If it is lost, reset the account: POST /v1/accounts/${id}/reset, with a role above its own.`
+  return new Problem('state_conflict', { detail })
+}
+
+const disabled = () =>
+  new Problem('state_conflict', { detail: 'The account is disabled: enable it first (PATCH).' })
+
+/** @throws Problem `not_found` */
+async function find(scope: AdminScope, id: string): Promise<Account> {
+  const account = await scope.row<Account>(sql`select ${COLUMNS} from accounts where id = ${id}`)
+  if (account === undefined) throw notFound('account')
+  return account
+}
+
+/** @throws Problem `forbidden` where the caller is not strictly above the account */
+function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
+  const { actor, issuing } = scope
+  if (actor.subject === id)
+    throw new Problem('forbidden', { detail: `You change your own password at ${issuing.passwordUrl}.` })
+  if (outranks(actor.role, role as Role)) return
+  const detail = `Only a role above ${role} may do this to the account, and you act as ${actor.role}.`
+  throw new Problem('forbidden', { detail })
+}
+
+export const resetAccount = onStructure({
+  name: 'account.reset',
+  summary:
+    'End the password of an accepted account, with its sessions and tokens; the link for another one is in this answer only',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Reset,
+  http: { method: 'POST', path: '/v1/accounts/{id}/reset', body: '*' },
+  run: async (scope, { id }) => {
+    const before = await find(scope, id)
+    refuseUnlessAbove(scope, before)
+    const { url, digest } = scope.issuing.invite()
+    const account = await scope.row<Account>(link(id, digest, true))
+    if (account === undefined) throw before.status === 'disabled' ? disabled() : notAccepted(id)
+    scope.issuing.forgetAccount(id)
+    return { ...account, reset_url: url }
+  },
+})
+
+function notAccepted(id: string): Problem {
+  const detail = `The account was never accepted: invite the person again, POST /v1/accounts/${id}/invite.`
+  return new Problem('state_conflict', { detail })
+}
+
+export const confirmAccount = onStructure({
+  name: 'account.confirm',
+  summary:
+    'Confirm that an account is its person’s after a reset: it decides approvals again that were asked for before, but those of executions that you have started',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Account,
+  http: { method: 'POST', path: '/v1/accounts/{id}/confirm', body: '*' },
+  run: async (scope, { id }) => {
+    refuseUnlessAbove(scope, await find(scope, id))
+    const { subject } = scope.actor
+    const account = await scope.row<Account>(sql`
+      update accounts set updated_at = now(), confirmed_by =
+        case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
+      where id = ${id} and accepted and reset_at is not null returning ${COLUMNS}`)
+    if (account !== undefined) return account
+    const detail = 'There is nothing to confirm: the account was not reset, or has no password yet.'
+    throw new Problem('state_conflict', { detail })
   },
 })
 

@@ -2,11 +2,13 @@
 
 import type { AnyOperation } from '../core/operation.ts'
 import {
+  confirmAccount,
   createAccount,
   deleteAccount,
   getAccount,
   inviteAccount,
   listAccounts,
+  resetAccount,
   updateAccount,
 } from './accounts.ts'
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
@@ -90,6 +92,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listAccounts,
   updateAccount,
   inviteAccount,
+  resetAccount,
+  confirmAccount,
   deleteAccount,
   createOAuthClient,
   getOAuthClient,

@@ -16,6 +16,7 @@ import { type FlowRunInput, protocolOf } from '../core/run.ts'
 import type { Ahead } from './ahead.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { type Details, lineOf } from './details.ts'
+import { digestOf } from './digest.ts'
 import type { Hold } from './hold.ts'
 import type { Moments } from './moments.ts'
 import type { Place } from './place.ts'
@@ -55,6 +56,11 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       while (!allHandlersFinished())
     },
     held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
+    digest: digestOf,
+    askedAgain: (isAskedAgain) => {
+      hold.ask(isAskedAgain)
+      void recorder.flush(isAskedAgain ? 'waiting' : 'running')
+    },
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
@@ -132,8 +138,11 @@ function calling(input: FlowRunInput, books: Books): Effects['call'] {
 
 function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
   const { recorder, hold, reuse, moments, ahead, details, place } = books
-  const wait: Effects['wait'] = async (what, asked, step) => {
-    const before = reuse.take(step)
+  const wait: Effects['wait'] = async (what, { digest: about, ...asked }, step) => {
+    const digest = about as string | undefined
+    const child = reuse.childOf(step)
+    recorder.note(step, { ...(digest !== undefined && { digest }), ...(child !== undefined && { child }) })
+    const before = reuse.take(step, digest)
     if (before !== undefined) return before
     ahead.drop()
     if (hold.isOn) await stillness(books)
@@ -141,7 +150,8 @@ function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
     const left = details.at(step)
     await recorder.flush('waiting')
     if (what === 'workflow') {
-      const output = runSubflow({ details: asked, step, hold, parent: input })
+      const begun = (id: string) => recorder.note(step, { child: id })
+      const output = runSubflow({ details: asked, step, hold, parent: input, begun })
       moments.answeredBy(output)
       const answered = () => reuse.answered()
       void output.then(answered, answered)

@@ -1,6 +1,6 @@
 /**
- * Whether a run is held: while its workspace is suspended, somebody has paused it, or it waits for a place among the runs of its
- * flow, it begins nothing, and goes on where it stopped.
+ * Holds a run while its workspace is suspended, somebody has paused it, it waits for a place among the runs of its flow, or an
+ * approval is asked for again: it begins nothing, and goes on where it stopped.
  */
 
 import { ApplicationFailure } from '@temporalio/common'
@@ -27,6 +27,7 @@ export class Hold {
   #isSuspended = false
   #isPaused = false
   #isQueued = false
+  #isAsked = false
   #sinceMs: number | undefined
   #endedMs = 0
 
@@ -39,6 +40,7 @@ export class Hold {
     this.#isSuspended = before?.suspended ?? false
     this.#isPaused = before?.paused ?? false
     this.#isQueued = before?.queued ?? false
+    this.#isAsked = before?.asked ?? false
     this.#sinceMs = before?.since_ms
     this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
@@ -47,7 +49,8 @@ export class Hold {
   get state(): HoldState {
     const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
     const queued = this.#isQueued && { queued: true as const }
-    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs, ...queued }
+    const asked = this.#isAsked && { asked: true as const }
+    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs, ...queued, ...asked }
     return { ...state, ...(since !== undefined && { since_ms: since }) }
   }
 
@@ -73,6 +76,12 @@ export class Hold {
   /** The run waits for a place among those of its flow, or has it. */
   queue(isQueued: boolean): void {
     this.#isQueued = isQueued
+    this.#turn()
+  }
+
+  /** The run waits until an approval is given again, or that is so. */
+  ask(isAsked: boolean): void {
+    this.#isAsked = isAsked
     this.#turn()
   }
 
@@ -124,7 +133,7 @@ export class Hold {
 
   /** Any reason holds it. */
   #turn(): void {
-    const isOn = this.isStopped || this.#isQueued
+    const isOn = this.isStopped || this.#isQueued || this.#isAsked
     if (isOn === this.isOn) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs

@@ -101,6 +101,12 @@ export class Recorder {
     this.#tell('waiting', now(), open)
   }
 
+  /** Keeps what an open step is asked about, or which execution it runs, for its record. */
+  note(step: StepRef, what: Pick<StepUpdate, 'digest' | 'child'>): void {
+    const open = this.#open.get(keyOf(step))
+    if (open !== undefined) this.#open.set(keyOf(step), { ...open, ...what })
+  }
+
   /** @param of a step, or the run where it has no `seq` */
   #tell(what: RunEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
     if (this.#told === 0) this.#events.push({ seq: ++this.#told, at, what: 'started' })

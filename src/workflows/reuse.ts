@@ -42,14 +42,23 @@ export class Reuse {
     return this.#used.has(place)
   }
 
-  /** What a step was answered, once; undefined where it is to ask. @throws FlowError what it has faulted with */
-  take({ place, pointer }: StepRef): Json | undefined {
+  /** The execution of the flow that a step ran, if that flow is not run again. */
+  childOf({ place }: StepRef): string | undefined {
+    return this.#left.get(place)?.child
+  }
+
+  /**
+   * What a step was answered, once; undefined where it is to ask.
+   * @param digest of what the step asks about: people have decided on that alone
+   * @throws FlowError what it has faulted with
+   */
+  take({ place, pointer }: StepRef, digest?: string): Json | undefined {
     const reused = this.#left.get(place)
-    if (reused === undefined) {
+    this.#left.delete(place)
+    if (reused === undefined || (reused.digest !== undefined && reused.digest !== digest)) {
       this.#used.delete(place)
       return undefined
     }
-    this.#left.delete(place)
     this.#used.add(place)
     if ('output' in reused) return reused.output
     const error = reused.error as unknown as ErrorObject

@@ -23,13 +23,15 @@ interface Asked {
   readonly step: StepRef
   readonly hold: Hold
   readonly parent: FlowRunInput
+  /** Hears the id of the execution before it begins. */
+  readonly begun: (id: string) => void
 }
 
 /**
  * @returns the output of the flow, or `{id}` of its execution where nobody waits for it
  * @throws FlowError what it faulted with; `configuration` where it is not there, or too deep
  */
-export async function runSubflow({ details, step, hold, parent }: Asked): Promise<Json> {
+export async function runSubflow({ details, step, hold, parent, begun: hear }: Asked): Promise<Json> {
   const depth = (parent.depth ?? 0) + 1
   if (depth > LIMITS.subflowDepthMax) {
     const detail = `Flows that run flows that run flows … are at most ${LIMITS.subflowDepthMax} deep.`
@@ -38,6 +40,7 @@ export async function runSubflow({ details, step, hold, parent }: Asked): Promis
   const { await: isAwaited, ...which } = details
   const asked = { ...which, ...(parent.started_by !== undefined && { started_by: parent.started_by }) }
   const begun = (await call({ function: SUBFLOW, arguments: asked, step }, hold)) as unknown as Subflow
+  hear(begun.run.execution_id)
   const child = await startChild('flowRun', {
     ...optionsOf(begun, isAwaited === true),
     args: [{ ...begun.run, depth } satisfies FlowRunInput],

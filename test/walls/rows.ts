@@ -117,6 +117,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  'account.reset': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.confirm': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
   'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
   'oauth_client.create': {
     path: () => '/v1/oauth-clients',

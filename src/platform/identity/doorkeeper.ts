@@ -7,10 +7,9 @@ import type { Parts } from '../parts.ts'
 import { Authenticator } from './auth.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { Guests } from './guests.ts'
-import { Holders } from './holders.ts'
+import type { Holders } from './holders.ts'
 import { HostedServers } from './hosted.ts'
 import { Identity } from './identity.ts'
-import { IssuerState } from './issuer-state.ts'
 import { PagePass } from './page-pass.ts'
 import { People } from './people.ts'
 import { type TokenIssuer, Tokens } from './tokens.ts'
@@ -27,11 +26,9 @@ export interface Doorkeeper {
 /** @param now milliseconds that never go back; tests have a clock of their own */
 export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
-  const people = new People(parts.database)
-  const clients = parts.oauthClients
+  const people = new People(parts.database, parts.holders)
+  const { oauthClients: clients, holders, issuerState: state } = parts
   const { database, secrets, signingKeys: keys, audit, log } = parts
-  const state = new IssuerState(database, secrets)
-  const holders = new Holders(people, clients, state)
   let opened: Promise<Identity> | undefined
   const identity = () => {
     opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, audit, log }).catch(

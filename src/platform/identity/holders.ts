@@ -53,13 +53,16 @@ export class Holders {
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  async #generationOf(account: string): Promise<string | null> {
-    const known = this.#known.get(account)
-    if (known !== undefined) return known
-    const generation = await this.#people.generationOf(account)
-    const found = generation === undefined ? null : generationId(generation)
-    this.#known.set(account, found)
-    return found
+  /** This node learns at once that an account has another generation; others do within a few seconds. */
+  forget(account: string): void {
+    this.#known.drop(account)
+  }
+
+  #generationOf(account: string): Promise<string | null> {
+    return this.#known.load(account, async () => {
+      const generation = await this.#people.generationOf(account)
+      return generation === undefined ? null : generationId(generation)
+    })
   }
 
   /** Whether the client is one through which people act, and the subject is such a person. */

@@ -28,6 +28,16 @@ export class Issuing {
     return { url, digest: hash('sha256', token, 'buffer') }
   }
 
+  /** The page where people change their passwords themselves. */
+  get passwordUrl(): string {
+    return `${this.#parts.publicUrl}/auth/password`
+  }
+
+  /** An account whose password was ended: this node knows at once. */
+  forgetAccount(id: string): void {
+    this.#parts.holders.forget(id)
+  }
+
   /** A client that was deleted or has another secret: this node knows at once. */
   forgetClient(id: string): void {
     this.#parts.oauthClients.forget(id)

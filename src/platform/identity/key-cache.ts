@@ -26,6 +26,12 @@ export class KeyCache<T> {
     this.#entries.set(name, { value, untilMs: Date.now() + LIMITS.keyCacheMs })
   }
 
+  /** Forgets what is remembered under the name. */
+  drop(name: string): void {
+    this.#forgotten++
+    this.#entries.delete(name)
+  }
+
   forget(matches: (value: T) => boolean): void {
     this.#forgotten++
     for (const [name, { value }] of this.#entries) if (matches(value)) this.#entries.delete(name)

@@ -54,6 +54,15 @@ const button = (action: string, label: string) =>
   `<button name="action" value="${action}" formnovalidate>${label}</button>`
 const fault = (text: string) => (text === '' ? '' : `<p class="fault" role="alert">${escaped(text)}</p>`)
 
+const TENANT_FIELD = field(
+  'Tenant (empty for operators)',
+  'name="tenant" maxlength="40" autocapitalize="none"',
+)
+const EMAIL_FIELD = field(
+  'E-mail address',
+  'name="email" type="email" maxlength="320" autocomplete="username" required',
+)
+
 const FAULTS = {
   wrong: 'This e-mail address and this password do not belong together.',
   too_many: 'Too many attempts. Wait a quarter of an hour, then try again.',
@@ -62,10 +71,8 @@ const FAULTS = {
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
 export function loginPage(question: Question, refused?: keyof typeof FAULTS): Page {
   const fields = [
-    question.asksTenant
-      ? field('Tenant (empty for operators)', 'name="tenant" maxlength="40" autocapitalize="none"')
-      : '',
-    field('E-mail address', 'name="email" type="email" maxlength="320" autocomplete="username" required'),
+    question.asksTenant ? TENANT_FIELD : '',
+    EMAIL_FIELD,
     field(
       'Password',
       `name="password" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
@@ -103,17 +110,39 @@ export function consentPage(question: Question): Page {
   )
 }
 
-export function invitationPage(email: string, wrong = ''): Page {
-  const password = (label: string, name: string) =>
-    field(
-      label,
-      `name="${name}" type="password" minlength="${LIMITS.passwordCharsMin}" maxlength="${LIMITS.passwordCharsMax}" autocomplete="new-password" required`,
-    )
+const newPassword = (label: string, name: string) =>
+  field(
+    label,
+    `name="${name}" type="password" minlength="${LIMITS.passwordCharsMin}" maxlength="${LIMITS.passwordCharsMax}" autocomplete="new-password" required`,
+  )
+const NEW_PASSWORD = [
+  newPassword(`Password, at least ${LIMITS.passwordCharsMin} characters`, 'password'),
+  newPassword('The same again', 'again'),
+]
+
+/** Where people change their passwords themselves. @param refused why the last attempt failed */
+export function passwordPage(refused?: { readonly status: number; readonly text: string }): Page {
   const fields = [
-    password(`Password, at least ${LIMITS.passwordCharsMin} characters`, 'password'),
-    password('The same again', 'again'),
-    '<button>Set the password</button>',
+    TENANT_FIELD,
+    EMAIL_FIELD,
+    field(
+      'Present password',
+      `name="current" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
+    ),
+    ...NEW_PASSWORD,
+    '<button>Change the password</button>',
   ]
+  const text =
+    '<p>It ends all sessions of the account. An admin with a higher role can reset a lost password.</p>'
+  const body = `${text}${fault(refused?.text ?? '')}${form(fields.join(''))}`
+  return page('Change your password', body, refused?.status ?? 200)
+}
+
+/** @param refused why an attempt to sign in failed */
+export const refusalText = (refused: keyof typeof FAULTS) => FAULTS[refused]
+
+export function invitationPage(email: string, wrong = ''): Page {
+  const fields = [...NEW_PASSWORD, '<button>Set the password</button>']
   const body = `<p>For the account of ${escaped(email)}.</p>${fault(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
 }

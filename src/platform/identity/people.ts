@@ -6,6 +6,7 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
+import type { Holders } from './holders.ts'
 import { hashPassword, isPassword } from './passwords.ts'
 
 /** An account that may sign in: accepted, not disabled, all that it belongs to active. */
@@ -54,9 +55,12 @@ type Standing = Person & { readonly password: string }
 
 export class People {
   readonly #system: SystemScope
+  readonly #holders: Holders | undefined
 
-  constructor(database: Database) {
+  /** @param holders forget an account whose password was set; absent for those who only read */
+  constructor(database: Database, holders?: Holders) {
     this.#system = new SystemScope('issuer', database)
+    this.#holders = holders
   }
 
   find(id: string): Promise<Person | undefined> {
@@ -111,11 +115,28 @@ export class People {
   async accept(token: string, password: string): Promise<Accepted | undefined> {
     if ((await this.invited(token)) === undefined) return undefined
     const kept = await hashPassword(password)
-    return this.#system.row<Accepted>(sql`
+    return this.#setPassword(kept, invitedBy(token))
+  }
+
+  /**
+   * Sets another password for a person who has shown the present one; her sessions end.
+   * @returns undefined if the account has changed since
+   * @throws Problem `overloaded`
+   */
+  async change({ id, generation }: Person, password: string): Promise<Accepted | undefined> {
+    const kept = await hashPassword(password)
+    return this.#setPassword(kept, sql`id = ${id} and generation = ${generation} and accepted`)
+  }
+
+  async #setPassword(kept: string, which: Sql): Promise<Accepted | undefined> {
+    const account = await this.#system.row<Accepted>(sql`
       update accounts a set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
-      from (select id, accepted from accounts where ${invitedBy(token)} for update) as before
+      from (select id, accepted_at from accounts where ${which} for update) as before
       where a.id = before.id
-      returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, before.accepted as again`)
+      returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role,
+        before.accepted_at is not null as again`)
+    if (account !== undefined) this.#holders?.forget(account.id)
+    return account
   }
 
   #one(condition: Sql): Promise<Standing | undefined> {

@@ -25,7 +25,8 @@ export type Verdict = 'allowed' | 'denied' | 'forbidden'
 interface FailedSignIn {
   readonly tenantId: string | undefined
   readonly accountId: string | undefined
-  readonly clientId: string
+  /** Absent on the page where people change their passwords. */
+  readonly clientId: string | undefined
 }
 
 interface Asked {
@@ -94,7 +95,10 @@ export class IdentityRecords {
       outcome: 'denied',
       status: why === 'wrong' ? 401 : 429,
       code: why === 'wrong' ? 'password_wrong' : 'too_many_attempts',
-      detail: { client_id: clientId, ...(accountId !== undefined && { account_id: accountId }) },
+      detail: {
+        ...(clientId !== undefined && { client_id: clientId }),
+        ...(accountId !== undefined && { account_id: accountId }),
+      },
     })
     if (why === 'wrong') this.#parts.audit.throttled(deed)
     else this.#parts.audit.counted(deed)

@@ -89,22 +89,9 @@ export class SignIn {
   async login(exchange: Exchange, credentials: Credentials): Promise<Attempt> {
     const { details, client, provider } = await this.#open(exchange)
     const known = await this.#tenantOf(details, client)
-    const tenant = known ?? (await this.#tenantNamed(credentials.tenant))
-    const { email, password, network } = credentials
-    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
-    const at = { tenantId: tenant ?? undefined, clientId: client.id }
-    const refuse = (refused: 'wrong' | 'too_many', accountId?: string): Attempt => {
-      this.#parts.records.signInRefused(exchange.by, { ...at, accountId }, refused)
-      return { refused }
-    }
-    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return refuse('too_many')
-    const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
-    if (person === undefined) return refuse('wrong', accountId)
+    const person = await this.#recognise(exchange.by, credentials, { tenant: known, clientId: client.id })
+    if (typeof person === 'string') return { refused: person }
     this.#parts.records.signedIn(exchange.by, person, client.id)
-    const [address, here, anywhere] = guessed
-    this.#attempts.takeBack(address[0])
-    this.#attempts.takeBack(anywhere[0])
-    this.#attempts.forgive(here[0])
     const result = { login: { accountId: person.id } }
     const { request, response } = exchange
     return {
@@ -112,6 +99,44 @@ export class SignIn {
         mergeWithLastSubmission: false,
       }),
     }
+  }
+
+  /** Sets another password for a person with the present one. @throws Problem `overloaded` */
+  async change(
+    by: Requester,
+    credentials: Credentials,
+    password: string,
+  ): Promise<'changed' | 'wrong' | 'too_many'> {
+    const person = await this.#recognise(by, credentials, {})
+    if (typeof person === 'string') return person
+    const account = await this.#parts.people.change(person, password)
+    if (account === undefined) return 'wrong'
+    this.#parts.records.passwordSet(by, account)
+    return 'changed'
+  }
+
+  /** @param at the tenant, if it follows from elsewhere than from what the person names; the client, if there is one */
+  async #recognise(
+    by: Requester,
+    credentials: Credentials,
+    at: { readonly tenant?: string | undefined; readonly clientId?: string },
+  ): Promise<Person | 'wrong' | 'too_many'> {
+    const tenant = at.tenant ?? (await this.#tenantNamed(credentials.tenant))
+    const { email, password, network } = credentials
+    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
+    const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
+      const { clientId } = at
+      this.#parts.records.signInRefused(by, { tenantId: tenant ?? undefined, accountId, clientId }, refused)
+      return refused
+    }
+    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return refuse('too_many')
+    const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
+    if (person === undefined) return refuse('wrong', accountId)
+    const [address, here, anywhere] = guessed
+    this.#attempts.takeBack(address[0])
+    this.#attempts.takeBack(anywhere[0])
+    this.#attempts.forgive(here[0])
+    return person
   }
 
   /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */

@@ -12,6 +12,7 @@ import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { FLOWS, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import { leaveQueue } from './places.ts'
+import { decidedIn, flowsRunBy } from './recorded.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
 export const Step = Type.Optional(
@@ -94,12 +95,30 @@ export const approveExecution = inWorkspace({
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
-    return command(scope, id, 'approve', step, (entry) => ({
-      name: 'decide',
-      value: { step: entry, decision: value } satisfies RunDecision,
-    }))
+    const { workflow_id } = await findOpen(scope, id)
+    const entry = await entryOf(scope, id, 'approve', step)
+    await refuseUnconfirmed(scope, id, entry)
+    const decided = { step: entry, decision: value } satisfies RunDecision
+    return tell(scope, { id, workflow_id }, { name: 'decide', value: decided })
   },
 })
+
+/**
+ * Refuses a decision by an account that was reset since the approval was asked for: the password may be another's.
+ * @param entry `pointer#iteration`
+ * @throws Problem `state_conflict`
+ */
+async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
+  const { subject } = scope.actor
+  const [pointer = '', iteration] = entry.split('#')
+  const suspended = await scope.row(sql`
+    select e.id from executions e left join execution_steps s
+      on s.execution_id = e.id and s.pointer = ${pointer} and s.iteration::text = ${iteration ?? ''} and s.status = 'running'
+    where e.id = ${id} and is_unconfirmed(${subject}, coalesce(s.started_at, e.started_at), e.started_by)`)
+  if (suspended === undefined) return
+  const detail = `Your account was reset after this was asked for. A role above yours that has not started the execution confirms first that the account is yours: POST /v1/accounts/${subject}/confirm.`
+  throw new Problem('state_conflict', { detail })
+}
 
 const release = (name: string, summary: string, path: string) => ({
   name,
@@ -124,9 +143,10 @@ export const retryStep = inWorkspace({
 export const skipStep = inWorkspace({
   ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
-  run: (scope, { id, step, output = null }) => {
+  run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
-    return releaseStep(scope, id, step, { skip: output as never })
+    await refuseDecidedBelow(scope, id)
+    return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
   },
 })
 
@@ -145,32 +165,28 @@ export const cancelExecution = inWorkspace({
   },
 })
 
-function releaseStep(
+/**
+ * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
+ * @throws Problem `state_conflict`
+ */
+export async function refuseDecidedBelow(scope: WorkspaceScope, id: string): Promise<void> {
+  const flows = await flowsRunBy(scope, id)
+  const decided = await decidedIn(scope, [...flows.keys()])
+  const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
+  if (step === undefined) return
+  const detail = `People have decided in the flow that \`${step}\` ran, on the data as they are: cancel the execution, and rerun it from that step.`
+  throw new Problem('state_conflict', { detail })
+}
+
+async function releaseStep(
   scope: WorkspaceScope,
   id: string,
   step: string | undefined,
   what: RunRelease['release'],
 ): Promise<Execution> {
-  return command(scope, id, undefined, step, (entry) => ({
-    name: 'release',
-    value: { step: entry, release: what } satisfies RunRelease,
-  }))
-}
-
-/**
- * Tells the run, which answers whether it takes it.
- * @param kind of the task that is meant, where it can only be of one
- * @throws Problem `state_conflict` with the reason where the run refuses
- */
-async function command(
-  scope: WorkspaceScope,
-  id: string,
-  kind: string | undefined,
-  step: string | undefined,
-  update: (entry: string) => { name: string; value: unknown },
-): Promise<Execution> {
   const { workflow_id } = await findOpen(scope, id)
-  return tell(scope, { id, workflow_id }, update(await entryOf(scope, id, kind, step)))
+  const value = { step: await entryOf(scope, id, undefined, step), release: what } satisfies RunRelease
+  return tell(scope, { id, workflow_id }, { name: 'release', value })
 }
 
 /** @throws Problem `state_conflict` with the reason where the run refuses */

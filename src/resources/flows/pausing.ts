@@ -7,7 +7,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { RunPatch, RunPause } from '../../core/run.ts'
 import { Input, inWorkspace } from '../kinds.ts'
-import { entryOf, findOpen, Step, Target, tell } from './commands.ts'
+import { entryOf, findOpen, refuseDecidedBelow, Step, Target, tell } from './commands.ts'
 import { FLOWS } from './definitions.ts'
 import { Execution } from './executions.ts'
 
@@ -71,8 +71,10 @@ export const patchExecution = inWorkspace({
     for (const [name, value] of Object.entries({ context, input }))
       if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
     const { workflow_id } = await findOpen(scope, id)
+    await refuseDecidedBelow(scope, id)
     const held = input === undefined ? {} : { step: await entryOf(scope, id, undefined, step), input }
-    const value = { ...(context !== undefined && { context }), ...held } as RunPatch
+    const by = scope.actor.subject
+    const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
     return tell(scope, { id, workflow_id }, { name: 'patch', value })
   },
 })

@@ -58,19 +58,20 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       where id = ${id} returning id`,
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, place, summary, status, attempt, error, answer, cut, reused,
-          started_at, ended_at)
+          digest, child, started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, place, summary, status, coalesce(attempt, 1), error, answer,
-        coalesce(cut, false), coalesce(reused, false), started_at, ended_at
+        coalesce(cut, false), coalesce(reused, false), digest, child, started_at, ended_at
       from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, place text, summary text, status text,
-        attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean,
+        attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean, digest text, child text,
         started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set name = excluded.name, kind = excluded.kind, pointer = excluded.pointer, iteration = excluded.iteration,
           place = excluded.place, summary = excluded.summary, started_at = excluded.started_at,
           status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
-          cut = excluded.cut, reused = excluded.reused, ended_at = excluded.ended_at`,
+          cut = excluded.cut, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
+          ended_at = excluded.ended_at`,
     // The third, whose rows are read below.
     ...(update.ended_at === undefined ? [] : [giveBack(id)]),
     ...(update.placed === undefined ? [] : [heard(id, update.placed)]),

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import { type Sql, sql } from '../../platform/pg/sql.ts'
+import { type Sql, sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 
 export interface RecordedRun {
@@ -35,6 +35,19 @@ export interface AnsweredStep extends RecordedStep {
   readonly error: { [field: string]: Json } | null
   /** The answer was too large to be kept, or a secret was in it. */
   readonly cut: boolean
+  /** Of what an approval, or a flow that is run, was asked about; null where the data were changed by hand. */
+  readonly digest: string | null
+  /** The execution of the flow that it ran. */
+  readonly child: string | null
+}
+
+/** What people have decided in an execution and in all that it ran. */
+export interface Decided {
+  /** Whether the records of all of them are there, with all decisions. */
+  readonly isKnown: boolean
+  readonly isDecided: boolean
+  /** Subjects. */
+  readonly deciders: readonly string[]
 }
 
 /** @throws Problem `not_found` */
@@ -80,7 +93,42 @@ export async function answeredSteps(
   { which = sql`true`, max }: { which?: Sql; max: number },
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
-    select ${STEP}, answer, error, cut from execution_steps
+    select ${STEP}, answer, error, cut, digest, child from execution_steps
     where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
+}
+
+/** What people have decided in executions, and in the flows that those ran; by the ids of the executions. */
+export async function decidedIn(
+  scope: WorkspaceScope,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Decided>> {
+  if (ids.length === 0) return new Map()
+  const rows = await scope.rows<Decided & { id: string }>(sql`
+    with recursive below as (
+      select top, top as id from unnest(${textArray(ids)}::text[]) as top
+      union
+      select b.top, s.child from below b join execution_steps s on s.execution_id = b.id
+      where s.child is not null
+    )
+    select b.top as id,
+      bool_and(e.id is not null and not coalesce(s.cut, false)) as "isKnown",
+      coalesce(bool_or(s.seq is not null), false) as "isDecided",
+      coalesce(array_agg(distinct d.decider) filter (where d.decider is not null), '{}') as deciders
+    from below b
+      left join executions e on e.id = b.id
+      left join execution_steps s on s.execution_id = b.id and s.kind = 'approve' and s.status in ('completed', 'faulted')
+      left join lateral jsonb_path_query(s.answer, '$.decisions[*].by') as path (decider) on true
+      left join lateral (select path.decider #>> '{}' as decider) d on true
+    group by b.top`)
+  return new Map(rows.map(({ id, ...decided }) => [id, decided]))
+}
+
+/** The executions of flows that an execution has run to their ends, by the names of its steps. */
+export async function flowsRunBy(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await scope.rows<{ name: string; child: string }>(sql`
+    select name, child from execution_steps
+    where execution_id = ${id} and child is not null and status in ('completed', 'faulted')
+    order by seq limit ${LIMITS.executionStepsShownMax}`)
+  return new Map(rows.map(({ name, child }) => [child, name]))
 }

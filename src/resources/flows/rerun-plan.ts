@@ -1,11 +1,13 @@
-/** Knows what a rerun takes over from the record of an execution, what it asks again, and why it cannot be. */
+/** Plans what a rerun takes over from the record of an execution, what it asks again, and why it cannot be. */
 
 import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
 import { Nodes } from '../../../flows-dsl/machine/nodes.ts'
+import type { ApproveBody } from '../../../flows-dsl/tasks/approve-body.ts'
+import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'
 import { namesOf } from './pointers.ts'
-import type { AnsweredStep, RecordedStep } from './recorded.ts'
+import type { AnsweredStep, Decided, RecordedStep } from './recorded.ts'
 
 export interface PlannedStep {
   /** `pointer#iteration` in the execution that is repeated. */
@@ -22,8 +24,19 @@ export interface RerunPlan {
   readonly again: PlannedStep[]
   /** Completed before `from`, and not there in the version that is to run. */
   readonly missing: PlannedStep[]
+  /** Of `again`: what people had decided, and why their decision does not hold for the new execution. */
+  readonly asked_again: (PlannedStep & { readonly reason: string })[]
   /** Why it cannot be run so. */
   readonly refusals: string[]
+}
+
+/** What is to run. */
+export interface Next {
+  readonly ir: FlowIR
+  /** The subject that starts it. */
+  readonly by: string
+  /** Why no decision holds, if none does: it is on another input, or of another version. */
+  readonly changed: string | undefined
 }
 
 /** What is known of the execution that is repeated. */
@@ -33,24 +46,31 @@ export interface Record {
   readonly answered: readonly AnsweredStep[]
   readonly asking: readonly RecordedStep[]
   readonly undoing: readonly { readonly pointer: string }[]
+  /** What people have decided in the flows that it ran, by the ids of their executions. */
+  readonly decided: ReadonlyMap<string, Decided>
 }
 
-/** @param ir of the version that is to run */
-export function planRerun(record: Record, ir: FlowIR): { plan: RerunPlan; reuse: RunReuse | undefined } {
-  const nodes = new Nodes(ir).all()
+export function planRerun(record: Record, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
+  const nodes = new Nodes(next.ir).all()
   const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
   const isThere = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
   const before = record.answered.filter(({ pointer }) => !isOfEvent(pointer) && !isUndoing(pointer))
-  const reused = before.filter(isThere)
-  const seqs = new Set(before.map(({ seq }) => seq))
+  const there = latest(before.filter(isThere))
+  const asked = there.flatMap((step) => {
+    const reason = reasonToAsk(step, record, { ...next, nodes })
+    return reason === undefined ? [] : [{ step, reason }]
+  })
+  const reused = there.filter((step) => !asked.some((one) => one.step === step))
+  const seqs = new Set(before.filter((step) => !asked.some((one) => one.step === step)).map(({ seq }) => seq))
   const { from } = record
   const plan = {
     from: planned(from),
     reused: reused.map(planned),
     again: record.asking.filter(({ seq, pointer }) => !seqs.has(seq) && !isUndoing(pointer)).map(planned),
     missing: before.filter((step) => !isThere(step)).map(planned),
+    asked_again: asked.map(({ step, reason }) => ({ ...planned(step), reason })),
   }
-  const answers = Object.fromEntries(reused.map((step) => [step.place ?? '', reusedOf(step)]))
+  const answers = Object.fromEntries(reused.map((step) => [step.place ?? '', reusedOf(step, record)]))
   const isFromThere = kinds.has(namesOf(from.pointer).join('/'))
   const refusals = refusalsOf(record, { reused, answers, nodes, isFromThere })
   return {
@@ -63,10 +83,49 @@ export function planned({ pointer, iteration, name, kind }: RecordedStep): Plann
   return { step: `${pointer}#${iteration}`, name, kind }
 }
 
+/** An approval that was asked for again is there more than once: the last counts. */
+function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
+  const last = new Map(steps.map((step) => [step.place, step]))
+  return steps.filter((step) => step.place === null || last.get(step.place) === step)
+}
+
 /** What `emit` and `wait` yield is computed, not answered. */
-function reusedOf({ kind, answer, error }: AnsweredStep): Reused {
-  if (error !== null) return { error }
-  return { output: kind === 'emit' || kind === 'wait' ? null : answer }
+function reusedOf(step: AnsweredStep, { decided }: Record): Reused {
+  const { kind, answer, error, digest, child } = step
+  const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
+  const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }
+  if (error !== null) return { error, ...bound }
+  return { output: kind === 'emit' || kind === 'wait' ? null : answer, ...bound }
+}
+
+/** Why people are asked again for what they have decided, if they are. */
+function reasonToAsk(
+  step: AnsweredStep,
+  { decided }: Record,
+  { by, changed, nodes }: Next & { nodes: readonly TaskNode[] },
+): string | undefined {
+  const below = step.kind === 'run' && step.child !== null ? decided.get(step.child) : undefined
+  if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, nodes))) return undefined
+  if (changed !== undefined) return changed
+  if (step.digest === null) return 'It was decided on data that were changed by hand.'
+  const isStarted =
+    below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && wantsFourEyes(step, nodes))
+  return isStarted ? `\`${by}\` has decided it, and starts the execution now.` : undefined
+}
+
+const nodeOf = ({ pointer }: RecordedStep, nodes: readonly TaskNode[]) =>
+  nodes.find((node) => namesOf(node.pointer).join('/') === namesOf(pointer).join('/'))
+
+/** Only what it waited for can have led it on. */
+const isWaitedFor = (step: RecordedStep, nodes: readonly TaskNode[]) =>
+  (nodeOf(step, nodes)?.body as RunBody | undefined)?.await !== false
+
+const wantsFourEyes = (step: RecordedStep, nodes: readonly TaskNode[]) =>
+  (nodeOf(step, nodes)?.body as ApproveBody | undefined)?.fourEyes !== false
+
+function decidersOf({ answer }: AnsweredStep): string[] {
+  const { decisions = [] } = (answer ?? {}) as { decisions?: readonly { by: string }[] }
+  return decisions.map(({ by }) => by)
 }
 
 /** What a `listen` has done for an event belongs to that event, and no other: it is taken over as a whole. */
@@ -95,10 +154,18 @@ function refusalsOf(record: Record, { reused, answers, nodes, isFromThere }: Tak
     ...reused.map(
       ({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
     ),
+    ...reused.map((step) => unknownOf(step, record, nodes)),
     undoneOf(record, reused),
     ...reused.map((step) => forgottenOf(step, nodes)),
   ]
   return refusals.filter((refusal) => typeof refusal === 'string')
+}
+
+/** People may have decided in a flow whose record is gone. */
+function unknownOf(step: AnsweredStep, { decided }: Record, nodes: readonly TaskNode[]): string | undefined {
+  if (step.kind !== 'run' || step.error !== null || !isWaitedFor(step, nodes)) return undefined
+  if (step.child !== null && decided.get(step.child)?.isKnown === true) return undefined
+  return `The record of the flow that \`${step.name}\` ran is gone, and with it who decided there: rerun it from there or before.`
 }
 
 /** What was undone is not there any more, whatever the record says of it. */

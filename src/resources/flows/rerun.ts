@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
+import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -15,6 +16,7 @@ import { Execution, readExecution } from './executions.ts'
 import {
   answeredSteps,
   askingSteps,
+  decidedIn,
   type RecordedRun,
   type RecordedStep,
   recordedRun,
@@ -35,6 +37,10 @@ const Plan = Type.Object({
   again: Type.Array(Planned, { description: 'They have asked the outside, and ask again.' }),
   missing: Type.Array(Planned, {
     description: 'Completed before `from`, and not there in the version that is to run.',
+  }),
+  asked_again: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
+    description:
+      'Of `again`: approvals, and flows in which people have approved, whose decision was made on other data, by another version, or by the subject that starts the rerun.',
   }),
   refusals: Type.Array(Type.String(), { description: 'Why it cannot be run so.' }),
 })
@@ -78,7 +84,8 @@ export const rerunExecution = inWorkspace({
       throw new Problem('state_conflict', {
         detail: 'The execution goes on: cancel it, or wait until it has ended.',
       })
-    const { plan, reuse } = await planOf(scope, id, { run, from, version: version ?? run.version })
+    const changed = changeOf(run, { input, version })
+    const { plan, reuse } = await planOf(scope, id, { run, from, version: version ?? run.version, changed })
     if (dry_run) return { plan }
     if (plan.refusals.length > 0)
       throw new Problem('state_conflict', { detail: plan.refusals.slice(0, LIMITS.faultsShownMax).join(' ') })
@@ -96,29 +103,50 @@ export const rerunExecution = inWorkspace({
   },
 })
 
+/** Why what people have decided in the execution does not hold for the rerun, if nothing of it does. */
+function changeOf(run: RecordedRun, { input, version = run.version }: Pick<Again, 'input' | 'version'>) {
+  if (version !== run.version)
+    return `It was decided in version ${run.version}, and version ${version} is to run.`
+  if (input === undefined || canonical(input) === canonical(run.input)) return undefined
+  return 'It was decided on another input.'
+}
+
+interface Again {
+  readonly input?: unknown
+  readonly version?: number | undefined
+}
+
 interface Asked {
   readonly run: RecordedRun
   readonly from: string | undefined
   readonly version: number
+  readonly changed: string | undefined
 }
 
 /** @throws Problem `not_found` where there is no such version, `state_conflict` no such step */
 async function planOf(
   scope: WorkspaceScope,
   id: string,
-  { run, from: named, version }: Asked,
+  { run, from: named, version, changed }: Asked,
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
   const { asking, undoing } = await askingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
-    const plan = { from: null, reused: [], again: asking.map(planned), missing: [], refusals: [] }
+    const plan = {
+      ...{ from: null, reused: [], again: asking.map(planned), missing: [] },
+      ...{ asked_again: [], refusals: [] },
+    }
     return { plan, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
   // What began before it and has ended by then; of those that end in the same moment, which is the moment it begins in.
   const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
-  return planRerun({ from, answered, asking, undoing }, ir)
+  const decided = await decidedIn(
+    scope,
+    answered.flatMap(({ child }) => child ?? []),
+  )
+  return planRerun({ from, answered, asking, undoing, decided }, { ir, by: scope.actor.subject, changed })
 }
 
 /** @throws Problem `state_conflict` where there was no such step */

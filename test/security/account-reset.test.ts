@@ -1,0 +1,256 @@
+/** Attacks on accounts: a peer gets no way into another person's account, and a reset account decides nothing unseen. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { type Entry, ofRoom } from '../support/audit.ts'
+import {
+  aClient,
+  aPerson,
+  Browser,
+  bearer,
+  inRoom,
+  type Person,
+  refresh,
+  tokensOf,
+} from '../support/browser.ts'
+import { ok } from '../support/mcp.ts'
+import { Runs } from '../support/runs.ts'
+import { aRoom, asSuperuser, type Caller, call, type Room } from '../support/tenants.ts'
+
+let room: Room
+let runs: Runs
+let clientId: string
+let mallory: Person
+let malloryToken: Caller
+let trent: Person
+let trentToken: Caller
+
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+  clientId = await aClient(room.operator)
+  mallory = await anAdmin()
+  malloryToken = await tokenFor(mallory)
+  trent = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  trentToken = await tokenFor(trent)
+})
+
+const anAdmin = () => aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
+
+async function tokenFor(person: Person): Promise<Caller> {
+  const { status, body } = await tokensOf(clientId, person)
+  expect(status, JSON.stringify(body)).toBe(200)
+  return bearer(body['access_token'])
+}
+
+const ask = (verb: string, { id }: { id: string }, as: Caller) =>
+  call('POST', `/v1/accounts/${id}/${verb}`, { as, body: {} })
+const statusOf = async ({ id }: Person) =>
+  (await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))).status
+
+/** Of the audit log, what is about a person's account. */
+const entriesOf = async ({ id }: Person): Promise<Entry[]> =>
+  (await ofRoom(room)).filter(({ target }) => String(target).includes(id))
+
+/** Takes up a link with a password. @returns the status of the page */
+async function taken(url: string, password: string): Promise<number> {
+  const browser = new Browser('nowhere:')
+  const page = await browser.open(url)
+  return page.status === 200
+    ? (await browser.submit(page, { password, again: password })).status
+    : page.status
+}
+
+const isLetIn = async (as: Caller) => (await call('GET', '/v1/accounts', { as })).status === 200
+
+describe('an accepted account', () => {
+  test('invited again by a peer or a higher role – is refused, and keeps its password', async () => {
+    const bob = await anAdmin()
+    for (const as of [malloryToken, trentToken, room.operator])
+      expect(await ask('invite', bob, as)).toMatchObject({
+        status: 409,
+        body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/reset`) },
+      })
+    expect(await isLetIn(await tokenFor(bob))).toBe(true)
+  })
+
+  test('reset by a peer, or by a lower role – is refused, and keeps its password and sessions', async () => {
+    const bob = await anAdmin()
+    const token = await tokenFor(bob)
+    const peer = await ask('reset', bob, malloryToken)
+    expect([peer.status, peer.body.code]).toEqual([403, 'forbidden'])
+    expect(JSON.stringify(peer.body)).not.toContain('token=')
+    expect((await ask('reset', trent, malloryToken)).status).toBe(404)
+    const operator = await aPerson(room.operator, { role: 'operator' })
+    expect((await ask('reset', operator, room.operator)).status).toBe(403)
+    expect(await isLetIn(token)).toBe(true)
+    expect(await isLetIn(await tokenFor(bob))).toBe(true)
+  })
+
+  test('reset by itself – is refused with the page where it changes its password', async () => {
+    const bob = await anAdmin()
+    expect(await ask('reset', bob, await tokenFor(bob))).toMatchObject({
+      status: 403,
+      body: { detail: expect.stringContaining('/auth/password') },
+    })
+  })
+
+  test('reset by a strictly higher role – is signed out at once and until the link is taken up; both are audited', async () => {
+    const bob = await anAdmin()
+    const { body: tokens } = await tokensOf(clientId, bob)
+    const token = bearer(tokens['access_token'])
+    expect(await isLetIn(token)).toBe(true)
+    const reset = await ask('reset', bob, trentToken)
+    expect(reset).toMatchObject({ status: 200, body: { id: bob.id, status: 'reset' } })
+    expect(await isLetIn(token)).toBe(false)
+    expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(400)
+    await expect(tokensOf(clientId, bob)).rejects.toThrow('forbidden')
+    // It was accepted once: it is not invited again, by anybody.
+    expect((await ask('invite', bob, malloryToken)).status).toBe(409)
+    expect(await taken(reset.body.reset_url, 'correct horse again')).toBe(200)
+    expect(await taken(reset.body.reset_url, 'another horse again')).toBe(404)
+    expect(await isLetIn(token)).toBe(false)
+    expect(await isLetIn(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
+    const entries = await entriesOf(bob)
+    expect(entries).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          operation: 'account.reset',
+          actor: expect.objectContaining({ subject: trent.id }),
+        }),
+        expect.objectContaining({
+          operation: 'account.password_set',
+          actor: expect.objectContaining({ subject: bob.id }),
+        }),
+      ]),
+    )
+  })
+
+  test('with a new invitation written by an admin role past the code – is refused by the database', async () => {
+    const bob = await anAdmin()
+    const invite = `update tenon.accounts set invitation = decode(repeat('ab', 32), 'hex'), invited_until = now() + interval '1 d'
+      where id = '${bob.id}'`
+    const confirm = `update tenon.accounts set confirmed_by = '{mallory}' where id = '${bob.id}'`
+    const settings = (workspace: string) =>
+      `select set_config('tenon.tenant', '${room.tenantId}', true), set_config('tenon.workspace', '${workspace}', true)`
+    for (const statement of [invite, confirm])
+      await expect(
+        asSuperuser(`begin; ${settings(room.workspaceId)}; set local role tenon_admin; ${statement}; commit`),
+      ).rejects.toThrow(/higher role/)
+    expect(await isLetIn(await tokenFor(bob))).toBe(true)
+    // What a higher role writes ends the password, whatever the code thinks.
+    await asSuperuser(`begin; ${settings('')}; set local role tenon_admin; ${invite}; commit`)
+    expect(await statusOf(bob)).toBe('reset')
+  })
+})
+
+describe('an account that was never accepted', () => {
+  test('is invited again by a peer, and not reset', async () => {
+    const body = { role: 'workspace_admin', ...inRoom(room), email: `new-${Date.now()}@example.test` }
+    const made = await ok(call('POST', '/v1/accounts', { as: malloryToken, body }))
+    expect(await ask('reset', made, trentToken)).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining(`/v1/accounts/${made.id}/invite`) },
+    })
+    const again = await ask('invite', made, malloryToken)
+    expect(again.status).toBe(200)
+    expect(await taken(again.body.invitation_url, 'correct horse again')).toBe(200)
+  })
+})
+
+describe('the account holder', () => {
+  /** Changes the password on the page. @returns its status */
+  async function change(person: Person, current: string, password: string): Promise<number> {
+    const browser = new Browser('nowhere:')
+    const page = await browser.open(`${inject('tenon').url}/auth/password`)
+    const { tenant, email } = person
+    return (await browser.submit(page, { tenant, email, current, password, again: password })).status
+  }
+
+  test('changes the password – with the present one alone, and other sessions end', async () => {
+    const bob = await anAdmin()
+    const token = await tokenFor(bob)
+    expect(await change(bob, 'not the password', 'correct horse again')).toBe(401)
+    expect(await change(bob, bob.password, 'short')).toBe(400)
+    expect(await isLetIn(token)).toBe(true)
+    expect(await change(bob, bob.password, 'correct horse again')).toBe(200)
+    expect(await isLetIn(token)).toBe(false)
+    await expect(tokensOf(clientId, bob)).rejects.toThrow('forbidden')
+    expect(await isLetIn(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
+    expect(await entriesOf(bob)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ operation: 'account.password_set' })]),
+    )
+  })
+
+  test('who guesses at the page – is held up like who guesses at the sign-in', async () => {
+    const bob = await anAdmin()
+    const statuses = new Set<number>()
+    for (let n = 0; n < 12; n++) statuses.add(await change(bob, `wrong ${n}`, 'correct horse again'))
+    expect([...statuses]).toEqual([401, 429])
+  })
+})
+
+describe('an approval that was asked for before its approver was reset', () => {
+  const asking = (...approvers: Person[]) =>
+    runs.publish(
+      `  - board: { approve: { approvers: [${approvers.map(({ id }) => id).join(', ')}] } }\n  - paid: { set: { paid: true } }`,
+    )
+
+  /** Resets bob's account. @returns his next token */
+  async function reset(bob: Person, by: Caller): Promise<Caller> {
+    const { reset_url } = await ok(ask('reset', bob, by))
+    expect(await taken(reset_url, 'correct horse again')).toBe(200)
+    return tokenFor({ ...bob, password: 'correct horse again' })
+  }
+
+  test('is not decided by that account – until another admin than the starter confirms it', async () => {
+    const bob = await anAdmin()
+    const flow = await asking(bob)
+    // Trent may reset bob, and has started the run.
+    const id = await runs.start(flow, {}, trentToken)
+    await runs.shown(id, 'waiting')
+    expect((await ask('confirm', bob, room.operator)).status).toBe(409)
+    const token = await reset(bob, trentToken)
+    const decided = () => runs.send(id, 'approve', { approved: true }, token)
+    const suspended = {
+      status: 409,
+      body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/confirm`) },
+    }
+    expect(await decided()).toMatchObject(suspended)
+    expect((await ask('confirm', bob, malloryToken)).status).toBe(403)
+    expect((await ask('confirm', bob, token)).status).toBe(403)
+    expect((await ask('confirm', bob, trentToken)).status).toBe(200)
+    expect(await decided()).toMatchObject(suspended)
+    expect((await runs.read(id)).status).toBe('waiting')
+    expect((await ask('confirm', bob, room.operator)).status).toBe(200)
+    expect((await decided()).status).toBe(200)
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { paid: true } })
+    expect(await entriesOf(bob)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ operation: 'account.confirm' })]),
+    )
+  })
+
+  test('is suspended again by the next reset; one that is asked for later is not', async () => {
+    const bob = await anAdmin()
+    const flow = await asking(bob)
+    await reset(bob, trentToken)
+    expect((await ask('confirm', bob, room.operator)).status).toBe(200)
+    const before = await runs.start(flow, {}, malloryToken)
+    await runs.shown(before, 'waiting')
+    const token = await reset(bob, trentToken)
+    expect((await runs.send(before, 'approve', { approved: true }, token)).status).toBe(409)
+    const after = await runs.start(flow, {}, malloryToken)
+    await runs.shown(after, 'waiting')
+    expect((await runs.send(after, 'approve', { approved: true }, token)).status).toBe(200)
+    await runs.send(before, 'cancel')
+    await runs.ended(before)
+  })
+
+  test('by its other approvers is decided as before', async () => {
+    const [bob, carol] = [await anAdmin(), await anAdmin()]
+    const id = await runs.start(await asking(bob, carol), {}, malloryToken)
+    await runs.shown(id, 'waiting')
+    await reset(bob, trentToken)
+    expect((await runs.send(id, 'approve', { approved: true }, await tokenFor(carol))).status).toBe(200)
+    await runs.ended(id)
+  })
+})
