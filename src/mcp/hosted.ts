@@ -35,7 +35,7 @@ interface Visit {
 
 export function mountHostedServers(app: FastifyInstance, platform: Platform, doorkeeper: Doorkeeper): void {
   const door = new HostedDoor(platform, doorkeeper)
-  mountEndpoint(app, {
+  mountEndpoint(app, platform.config, {
     path: PATH,
     enter: (request, reply) => door.enter(request, reply),
     open: (request, message) => door.open(request, message),
