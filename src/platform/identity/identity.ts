@@ -41,6 +41,8 @@ export interface HostedClaims {
   readonly tenantId: unknown
   readonly workspaceId: unknown
   readonly serverId: unknown
+  /** The version of the server that was consented to. */
+  readonly version: unknown
   readonly scopes: ReadonlySet<string>
 }
 
@@ -155,6 +157,7 @@ export class Identity {
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],
+      version: payload['mcp_version'],
       scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
     }
   }
