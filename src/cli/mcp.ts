@@ -17,6 +17,12 @@ interface Candidate {
   readonly risk: 'read' | 'write'
 }
 
+interface Publication {
+  readonly version: number
+  readonly state: 'active' | 'needs_approval'
+  readonly diff: { readonly summary: readonly string[] }
+}
+
 interface Place {
   readonly settings: Settings
   readonly client: ApiClient
@@ -49,10 +55,18 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
   const tools =
     options.tools === undefined ? await chosen(client, `${base}/${slug}`, options) : await file(options.tools)
   await client.call('PUT', `${base}/${slug}/curation`, { tools })
-  printJson(await client.post(`${base}/${slug}/publish`, {}))
+  const made = await client.post<Publication>(`${base}/${slug}/publish`, {})
+  printJson(made)
+  if (made.state === 'needs_approval') process.stderr.write(approvalNeeded(`${base}/${slug}`, made))
   process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
   process.stderr.write(`An agent with credentials of its own: POST ${client.url}${base}/${slug}/clients\n`)
   return 0
+}
+
+/** The version before goes on until an admin has read what the new one widens. */
+function approvalNeeded(base: string, { version, diff }: Publication): string {
+  const lines = diff.summary.map((line) => `  ${line}\n`).join('')
+  return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
 /** Without a file: all that only reads, and with `--writes` the rest as well. */

@@ -1,4 +1,4 @@
-/** An MCP endpoint on HTTP: POST alone, one message a request, origins checked, then the wire. */
+/** An MCP endpoint on HTTP: POST alone, one message a request, host and origin checked, then the wire. */
 
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -34,10 +34,13 @@ export interface End {
   readonly refused?: Problem
 }
 
-export function mountEndpoint(app: FastifyInstance, endpoint: Endpoint): void {
+export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: Endpoint): void {
   app.post(endpoint.path, {
     config: { operation: { name: 'mcp.message', reads: true } },
-    onRequest: endpoint.enter,
+    onRequest: async (request, reply) => {
+      refuseForeignHost(config, request)
+      await endpoint.enter(request, reply)
+    },
     handler: async (request, reply) => {
       const message = (request.body ?? {}) as Message
       try {
@@ -98,6 +101,29 @@ const rpcError = (code: number, message: string) => ({ jsonrpc: '2.0', id: null,
 function sendRpcError(reply: FastifyReply, problem: Problem): FastifyReply {
   return reply.code(problem.status).send(rpcError(-32_600, `${problem.row.title}.`))
 }
+
+/**
+ * A name of somebody else that leads here is how a web page gets past the same-origin policy (DNS rebinding): it is
+ * refused with 403, as an unknown origin is (MCP, "Security Warning" of Streamable HTTP).
+ * @throws Problem `host_not_allowed`
+ */
+function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
+  const host = (raw.headers.host ?? '').toLowerCase()
+  const own = new URL(publicUrl(config))
+  const names = [
+    own.host,
+    ...(own.port === '' ? [`${own.host}:${own.protocol === 'https:' ? 443 : 80}`] : []),
+    ...LOOPBACK.map((name) => `${name}:${raw.socket.localPort}`),
+    ...config.TENON_MCP_HOSTS.toLowerCase().split(','),
+  ]
+  if (host === '' || !names.includes(host)) {
+    throw new Problem('host_not_allowed', {
+      detail: 'MCP servers do not answer under the host name of this request.',
+    })
+  }
+}
+
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 
 /** A page of another origin may not call in its reader's name. Programs send no origin. */
 export function refuseForeignOrigin(config: Config, origin: string | undefined): void {

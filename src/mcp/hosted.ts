@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import { isCovered, scopeOf } from '../core/tool-access.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Guest } from '../platform/identity/guests.ts'
 import type { Hosted } from '../platform/identity/hosted.ts'
@@ -10,7 +11,7 @@ import type { HostedClaims } from '../platform/identity/identity.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { callTool } from '../resources/mcp/gate.ts'
-import { type Published, published, scopeOf } from '../resources/mcp/manifest.ts'
+import { type Published, published } from '../resources/mcp/manifest.ts'
 import { record } from '../resources/mcp/record.ts'
 import type { Tool } from '../resources/mcp/tool.ts'
 import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
@@ -35,7 +36,7 @@ interface Visit {
 
 export function mountHostedServers(app: FastifyInstance, platform: Platform, doorkeeper: Doorkeeper): void {
   const door = new HostedDoor(platform, doorkeeper)
-  mountEndpoint(app, {
+  mountEndpoint(app, platform.config, {
     path: PATH,
     enter: (request, reply) => door.enter(request, reply),
     open: (request, message) => door.open(request, message),
@@ -121,8 +122,12 @@ class HostedDoor {
     const { manifest } = version
     const named = message.method === 'tools/call' ? message.params?.name : undefined
     const wanted = manifest.tools.find(({ name }) => name === named)
-    if (wanted !== undefined) this.#refuseWithoutScope(request, visit, scopeOf(server.slug, wanted))
-    const allowed = manifest.tools.filter((tool) => guest.scopes.has(scopeOf(server.slug, tool)))
+    const consented = (await published(scope, server.id, guest.consentedVersion)).manifest.tools
+    const isConsented = (tool: Tool) => isCovered(tool, consented)
+    if (wanted !== undefined) this.#refuseWithoutConsent(request, visit, wanted, isConsented(wanted))
+    const allowed = manifest.tools.filter(
+      (tool) => guest.scopes.has(scopeOf(server.slug, tool)) && isConsented(tool),
+    )
     return {
       name: manifest.name,
       version: String(server.version),
@@ -146,16 +151,40 @@ class HostedDoor {
     }
   }
 
-  /** Before anything is dispatched, in both eras alike. */
-  #refuseWithoutScope(request: FastifyRequest, { server, guest }: Visit, scope: string): void {
-    if (guest.scopes.has(scope)) return
+  /**
+   * Before anything is dispatched, in both eras alike.
+   * @param isConsented whether the scope reached the tool, as it is now, when the token's consent was given
+   * @throws Problem `insufficient_scope`; its challenge leads the client back to the consent page
+   */
+  #refuseWithoutConsent(
+    request: FastifyRequest,
+    { server, guest }: Visit,
+    tool: Tool,
+    isConsented: boolean,
+  ): void {
+    const scope = scopeOf(server.slug, tool)
+    if (!guest.scopes.has(scope)) {
+      const error_description = 'The token does not allow this tool.'
+      const detail = `This tool of ${server.slug} needs the scope ${scope}.`
+      throw this.#insufficient(request, { scopes: [scope], detail, error_description })
+    }
+    if (isConsented) return
+    // Clients ask their person again only for a scope that they lack. This one is granted to nobody.
+    const scopes = [scope, `${scope}@${server.version}`]
+    const error_description = 'The scope reaches this tool only since the consent was given.'
+    const detail = `The scope ${scope} reaches this tool of ${server.slug} only since the consent was given. Ask for consent again.`
+    throw this.#insufficient(request, { scopes, detail, error_description })
+  }
+
+  #insufficient(
+    request: FastifyRequest,
+    refusal: { scopes: readonly string[]; detail: string; error_description: string },
+  ): Problem {
+    const { scopes, detail, error_description } = refusal
     const at = request.params as Place
-    const challenge = challengeOf(this.#doorkeeper.hosted.metadataUrl(at.ws, at.server), [scope])
-    const error_description = 'The token does not allow this tool.'
-    throw new Problem('insufficient_scope', {
-      detail: `This tool of ${server.slug} needs the scope ${scope}.`,
-      headers: { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) },
-    })
+    const challenge = challengeOf(this.#doorkeeper.hosted.metadataUrl(at.ws, at.server), scopes)
+    const headers = { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) }
+    return new Problem('insufficient_scope', { detail, headers })
   }
 
   /** A call that never reached its tool, and a message that was refused, are on record as well. */

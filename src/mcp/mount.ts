@@ -17,7 +17,7 @@ export function mountMcp(app: FastifyInstance, platform: Platform, doorkeeper: D
 
 /** The official server. Its credential is an access token; what a tool may do, its operation decides. */
 function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }: Doorkeeper): void {
-  mountEndpoint(app, {
+  mountEndpoint(app, platform.config, {
     path: '/v1/mcp/platform/mcp',
     enter: async (request, reply) => {
       refuseForeignOrigin(platform.config, request.headers.origin)

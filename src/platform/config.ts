@@ -90,6 +90,12 @@ const ConfigSchema = Type.Object({
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
     description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
   }),
+  TENON_MCP_HOSTS: Type.String({
+    default: '',
+    pattern: '^$|^[A-Za-z0-9.-]+(:[0-9]+)?(,[A-Za-z0-9.-]+(:[0-9]+)?)*$',
+    description:
+      'Values of `Host`,… under which MCP servers answer besides that of the public URL and loopback names, as `tenon.internal` or `api:8787`.',
+  }),
   TENON_RATE_SERVICE: Rate(
     '1200/min',
     'Requests of each service key, as `300/min burst 30`: so many a minute, so many of them at once (all where absent).',

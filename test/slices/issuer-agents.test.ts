@@ -11,6 +11,7 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { OAuthClients } from '../../src/platform/identity/oauth-clients.ts'
 import { Registration } from '../../src/platform/identity/registration.ts'
 import { Database } from '../../src/platform/pg/database.ts'
+import { Agent } from '../support/agent.ts'
 import {
   aPerson,
   authorization,
@@ -19,7 +20,6 @@ import {
   inRoom,
   type Person,
   REDIRECT,
-  signIn,
   tokensOf,
 } from '../support/browser.ts'
 import { aServer, type Hosted, scopesOf } from '../support/mcp.ts'
@@ -38,44 +38,8 @@ const register = (body: unknown) => call('POST', '/auth/register', { body })
 const aRegistered = async () =>
   (await register({ redirect_uris: [REDIRECT], client_name: 'Agent' })).body.client_id
 
-/** What an agent keeps; its person answers the page as soon as it is opened. */
-class Provider {
-  readonly redirectUrl = REDIRECT
-  readonly clientMetadata = {
-    client_name: 'Agent',
-    redirect_uris: [REDIRECT],
-    token_endpoint_auth_method: 'none',
-    scope: 'mcp:agents:notes_get offline_access',
-  }
-  readonly browser = new Browser(REDIRECT)
-  code: string | undefined
-  asked: string[] = []
-  #client: never | undefined
-  #tokens: never | undefined
-  #verifier = ''
-  clientInformation = () => this.#client
-  saveClientInformation = (client: unknown) => {
-    this.#client = client as never
-  }
-  tokens = () => this.#tokens
-  saveTokens = (tokens: unknown) => {
-    this.#tokens = tokens as never
-  }
-  saveCodeVerifier = (verifier: string) => {
-    this.#verifier = verifier
-  }
-  codeVerifier = () => this.#verifier
-  redirectToAuthorization = async (url: URL) => {
-    this.asked.push(url.searchParams.get('scope') ?? '')
-    const end = await signIn(this.browser, { url: url.href, verifier: '', state: '' }, person)
-    this.code = end.searchParams.get('code') ?? undefined
-    this.iss = end.searchParams.get('iss') ?? undefined
-  }
-  iss: string | undefined
-}
-
 test('a client of 2025 registers, has its person sign in, and calls', async () => {
-  const authProvider = new Provider()
+  const authProvider = new Agent(person)
   const connect = async () => {
     const client = new LegacyClient({ name: 'test', version: '1' })
     const transport = new LegacyTransport(new URL(hosted.url), { authProvider: authProvider as never })
@@ -92,7 +56,7 @@ test('a client of 2025 registers, has its person sign in, and calls', async () =
 })
 
 test('one of 2026 does as well', async () => {
-  const authProvider = new Provider()
+  const authProvider = new Agent(person)
   const connect = () => {
     const client = new ModernClient(
       { name: 'test', version: '1' },

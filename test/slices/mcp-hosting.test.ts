@@ -258,6 +258,18 @@ describe('versions', () => {
     )
     // A version goes with its whole server.
     expect(grants).toEqual([{ table_name: 'mcp_server_versions', privilege_type: 'DELETE' }])
+    const columns = await asSuperuser(
+      `select table_name, column_name from information_schema.column_privileges
+       where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
+         and grantee <> 'tenon_owner' and privilege_type = 'UPDATE' order by 1, 2`,
+    )
+    // The approval is written once, later; the manifest never.
+    expect(columns).toEqual(
+      ['approved_at', 'approved_by'].map((column_name) => ({
+        table_name: 'mcp_server_versions',
+        column_name,
+      })),
+    )
   })
 })
 

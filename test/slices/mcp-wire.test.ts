@@ -41,6 +41,7 @@ const claimsFor = ({ room, id }: Hosted, more: object = {}) => ({
   tenant_id: room.tenantId,
   workspace_id: room.workspaceId,
   mcp_server: id,
+  mcp_version: 1,
   ...more,
 })
 

@@ -25,6 +25,7 @@ export const MCP_ROWS = {
   'mcp_version.create': row(`/${SLUG}/publish`, () => ({})),
   'mcp_version.list': row(`/${SLUG}/versions`),
   'mcp_version.activate': row(`/${SLUG}/versions/1/activate`, () => ({})),
+  'mcp_version.approve': row(`/${SLUG}/versions/1/approve`, () => ({})),
   'mcp_server.call': row(`/${SLUG}/call`, () => ({ tool: 'notes_list', arguments: {} })),
   'mcp_call.list': row(`/${SLUG}/audit`),
   'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),

@@ -86,6 +86,7 @@ function ownSettings(): Record<string, string> {
       'OIDC_ISSUERS',
       'TENON_CACHED_RUNS',
       'TENON_EGRESS_ALLOW',
+      'TENON_MCP_HOSTS',
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',
       'TENON_OPERATOR_SECRET',

@@ -60,6 +60,11 @@ export const ACCESS = {
     title: 'The credential may not do this',
     help: 'Ask for a credential with a higher role.',
   },
+  host_not_allowed: {
+    status: 403,
+    title: 'The server has no such host name',
+    help: 'Use its public URL. Other names that a proxy sends on are listed in TENON_MCP_HOSTS.',
+  },
   insufficient_scope: {
     status: 403,
     title: 'The credential lacks a scope',

@@ -12,6 +12,8 @@ export interface Guest {
   readonly subject: string
   readonly server: Hosted
   readonly scopes: ReadonlySet<string>
+  /** The version whose tools the scopes were granted for: what was added to them later is not granted. */
+  readonly consentedVersion: number
 }
 
 export class Guests {
@@ -41,10 +43,12 @@ export class Guests {
   /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
   async admit(claims: HostedClaims, server: Hosted): Promise<Guest> {
     const { tenantId, workspaceId } = server.ref
+    const { version } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
-    if (!same || !(await this.#stands(claims, server))) throw new Problem('token_invalid')
-    return { subject: claims.sub, server, scopes: claims.scopes }
+    if (!same || typeof version !== 'number' || !(await this.#stands(claims, server)))
+      throw new Problem('token_invalid')
+    return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
   }
 
   /** A token outlives its client and its person by no more than the few seconds that they are remembered. */

@@ -2,6 +2,7 @@
 
 import { idPattern } from '../../core/ids.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
+import type { ScopedTool } from '../../core/tool-access.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
@@ -69,6 +70,16 @@ export class HostedServers {
     if (row === undefined) return undefined
     const { tenant_id: tenantId, workspace_id: workspaceId, active_version: version, ...rest } = row
     return { ...rest, ref: { tenantId, workspaceId }, version }
+  }
+
+  /** The tools of a version, with what consent needs to know of them; empty if there is no such version. */
+  async tools({ ref, id }: Pick<Hosted, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
+    return this.#system.rows<ScopedTool>(sql`
+      select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
+        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations
+      from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tools (tool)
+      where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
+        and v.version = ${version}`)
   }
 
   /** The resource indicator (RFC 8707) and the address of the wire, with the spelling of the caller. */

@@ -42,6 +42,8 @@ export interface HostedClaims extends IssuedToken {
   readonly tenantId: unknown
   readonly workspaceId: unknown
   readonly serverId: unknown
+  /** The version of the server that was consented to. */
+  readonly version: unknown
   readonly scopes: ReadonlySet<string>
 }
 
@@ -176,6 +178,7 @@ export class Identity {
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],
+      version: payload['mcp_version'],
       scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
     }
   }

@@ -21,6 +21,7 @@ import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import { plainPage } from './pages.ts'
 import type { People } from './people.ts'
 import type { IdentityRecords } from './records.ts'
+import { consentedVersion } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import type { Targets } from './targets.ts'
 
@@ -119,13 +120,15 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       const person = await people.find(id)
       return person === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
     },
-    extraTokenClaims: async (_context, token) => {
+    extraTokenClaims: async ({ oidc }, token) => {
       if (!('resourceServer' in token) || token.clientId === undefined) return {}
+      const resource = String(token.resourceServer?.identifier())
       const claims = await targets.claims({
         clientId: token.clientId,
         accountId: 'accountId' in token ? token.accountId : undefined,
         scopes: new Set(token.scope?.split(' ')),
-        resource: String(token.resourceServer?.identifier()),
+        resource,
+        consentedVersion: consentedVersion(oidc.entities.Grant, resource),
       })
       const grantId = 'grantId' in token ? token.grantId : undefined
       return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
@@ -153,8 +156,9 @@ function flows({ targets, people }: IssuerSettings): Configuration {
   }
 }
 
-function pages({ issuer }: IssuerSettings): Configuration {
+function pages({ issuer, targets }: IssuerSettings): Configuration {
   const policy = interactionPolicy.base()
+  askAnew(policy, targets)
   // A session may outlive its account, or the tenant that it belongs to may be suspended.
   policy
     .get('login')
@@ -185,6 +189,27 @@ function pages({ issuer }: IssuerSettings): Configuration {
       context.body = html
     },
   }
+}
+
+/** Asks for consent again if scopes reach more than was consented to; the page shows the version that is noted here. */
+function askAnew(policy: interactionPolicy.DefaultPolicy, targets: Targets): void {
+  const consent = policy.get('consent')
+  if (consent === undefined) throw new TypeError('the provider asks for consent')
+  consent.details = async ({ oidc }) => ({
+    version: await targets.activeVersion(String(oidc.params?.['resource'] ?? '')),
+  })
+  consent.checks.add(
+    new interactionPolicy.Check(
+      'scopes_widened',
+      'the scopes reach more than was consented to',
+      'consent_required',
+      async ({ oidc }) => {
+        const resource = String(oidc.params?.['resource'] ?? '')
+        const version = consentedVersion(oidc.grant, resource)
+        return targets.reachesMore(resource, oidc.requestParamScopes, version)
+      },
+    ),
+  )
 }
 
 /** Over https the names are such that no other host and no plain connection can set them (RFC 6265bis §4.1.3). */

@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { PROBLEMS, type Problem } from '../../core/problem.ts'
-import type { Question } from './sign-in.ts'
+import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
+import type { Access, Question } from './sign-in.ts'
 
 export interface Page {
   readonly status: number
@@ -11,9 +12,10 @@ export interface Page {
   readonly headers: Readonly<Record<string, string>>
 }
 
-const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:12vh auto;padding:0 1rem;color:#1a1a1a}
+const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a}
 h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
-button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}`
+button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
+.access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -87,21 +89,19 @@ export function loginPage(question: Question, refused?: keyof typeof FAULTS): Pa
 }
 
 export function consentPage(question: Question): Page {
-  const { clientName, email, possible, scopes, resource } = question
+  const { clientName, email, possible, access, resource, serverName } = question
   const host = escaped(new URL(question.redirectUri).host)
   const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
   if (!possible) {
     const text = `<p>${escaped(email)} may not use <b>${escaped(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, originOf(question))
   }
-  const list = scopes
-    .filter((scope) => scope !== '')
-    .map((scope) => `<li><code>${escaped(scope)}</code></li>`)
   const stranger = question.registered
     ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
     : ''
-  const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at</p><p><code>${escaped(resource)}</code></p>
-<ul>${list.join('')}</ul><p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
+  const where = serverName === '' ? '' : `<b>${escaped(serverName)}</b><br>`
+  const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at ${where}<code>${escaped(resource)}</code></p>
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
@@ -109,6 +109,32 @@ export function consentPage(question: Question): Page {
     originOf(question),
   )
 }
+
+const OWN_SCOPES: Readonly<Record<string, string>> = {
+  api: 'Use the REST API as you, with all that your account may do',
+  openid: 'Know which account you signed in with',
+}
+
+/** Each scope with its tools in words; what changes most stands first, so that it is not at the end of a long list. */
+function accessList(access: readonly Access[]): string {
+  const strength = ({ tools }: Access) => Math.max(-1, ...tools.map(strengthOf))
+  const scopes = access
+    .toSorted((a, b) => strength(b) - strength(a))
+    .map(({ scope, tools }) => {
+      const words = tools
+        .toSorted((a, b) => strengthOf(b) - strengthOf(a))
+        .map(
+          (tool) =>
+            `<b>${escaped(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
+        )
+      const lines = tools.length === 0 ? [escaped(OWN_SCOPES[scope] ?? '')] : words
+      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escaped(scope)}</code></small></li>`
+    })
+  return `<ul class="access">${scopes.join('')}</ul>`
+}
+
+const strengthOf = ({ annotations }: ScopedTool) =>
+  EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
 const newPassword = (label: string, name: string) =>
   field(

@@ -2,15 +2,18 @@
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errors, type Interaction, type Provider } from 'oidc-provider'
+import { errors, type Grant, type Interaction, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
 import { Attempts } from './attempts.ts'
 import type { HostedServers } from './hosted.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import type { People, Person } from './people.ts'
 import type { IdentityRecords, Requester, Verdict } from './records.ts'
-import type { Targets } from './targets.ts'
+import { API_SCOPE, type Targets } from './targets.ts'
+
+const OPENID = 'openid'
 
 export interface SignInParts {
   readonly issuer: string
@@ -42,11 +45,20 @@ export interface Question {
   readonly redirectUri: string
   /** Whether the tenant has to be named: nothing that is asked for says it. */
   readonly asksTenant: boolean
-  readonly scopes: readonly string[]
+  /** What the client will be granted. */
+  readonly access: readonly Access[]
   readonly resource: string
+  /** The name of the hosted server that the resource is; empty for the REST API. */
+  readonly serverName: string
   readonly email: string
   /** Whether her account may use this client for this resource. */
   readonly possible: boolean
+}
+
+/** A scope, and the tools that it reaches at a hosted server. */
+export interface Access {
+  readonly scope: string
+  readonly tools: readonly ScopedTool[]
 }
 
 export interface Credentials {
@@ -78,7 +90,7 @@ export class SignIn {
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
       asksTenant: (await this.#tenantOf(details, client)) === undefined,
-      scopes: String(details.params['scope'] ?? '').split(' '),
+      ...(await this.#accessOf(details)),
       resource,
       email: person?.email ?? '',
       possible: person !== undefined && (await this.#parts.targets.allows(person, client.id, resource)),
@@ -142,15 +154,11 @@ export class SignIn {
   /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */
   async allow(exchange: Exchange): Promise<string> {
     const { details, provider } = await this.#open(exchange)
-    const { possible } = await this.ask(exchange)
+    const { possible, access } = await this.ask(exchange)
     const mayAllow = details.prompt.name === 'consent' && possible
     await this.#record(exchange, details, mayAllow ? 'allowed' : 'forbidden')
     if (!mayAllow) throw new Problem('forbidden')
-    const grant = await grantOf(provider, details)
-    const { missingOIDCScope, missingResourceScopes } = details.prompt.details as Missing
-    if (missingOIDCScope !== undefined) grant.addOIDCScope(missingOIDCScope.join(' '))
-    for (const [resource, scopes] of Object.entries(missingResourceScopes ?? {}))
-      grant.addResourceScope(resource, scopes.join(' '))
+    const grant = grantOf(provider, details, access)
     const result = { consent: { grantId: await grant.save() } }
     return provider.interactionResult(exchange.request, exchange.response, result)
   }
@@ -220,19 +228,58 @@ export class SignIn {
     return server?.ref.tenantId
   }
 
+  /** What is asked for and can be granted: at a hosted server, in the version that was active when the question arose. */
+  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Question, 'access' | 'serverName'>> {
+    const asked = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
+    const server = await this.#parts.hosted.byResource(String(params['resource'] ?? ''))
+    const { version } = prompt.details as ConsentDetails
+    const tools = server && version !== undefined ? await this.#parts.hosted.tools(server, version) : []
+    const access = asked.map((scope) => ({
+      scope,
+      tools: tools.filter((tool) => server !== undefined && scopeOf(server.slug, tool) === scope),
+    }))
+    const granted = access.filter((one) => OWN_SCOPES.has(one.scope) || one.tools.length > 0)
+    return { access: granted, serverName: server?.name ?? '' }
+  }
+
   /** Empty: the operators. */
   async #tenantNamed(slug: string): Promise<string | null | undefined> {
     return slug === '' ? null : this.#parts.people.tenantOf(slug)
   }
 }
 
-interface Missing {
-  readonly missingOIDCScope?: readonly string[]
-  readonly missingResourceScopes?: Readonly<Record<string, readonly string[]>>
+/** What the consent prompt notes when it begins (issuer.ts). */
+interface ConsentDetails {
+  readonly version?: number
 }
 
-async function grantOf(provider: Provider, { grantId, session, params }: Interaction) {
-  const known = grantId === undefined ? undefined : await provider.Grant.find(grantId)
-  const accountId = session?.accountId ?? ''
-  return known ?? new provider.Grant({ accountId, clientId: String(params['client_id']) })
+/** Scopes that stand for no tools. */
+const OWN_SCOPES = new Set([OPENID, API_SCOPE])
+
+/** The provider keeps no member of ours in a grant. A resource with a fragment is none that a request can name (RFC 8707 §2). */
+const versionKey = (resource: string) => `${resource}#version`
+
+/** The version of a hosted server whose tools were consented to; undefined for other resources. */
+export function consentedVersion(grant: Grant | undefined, resource: string): number | undefined {
+  return Number(grant?.getResourceScope(versionKey(resource))) || undefined
+}
+
+/** Each consent is a grant of its own: what was given under an earlier one stays as it was consented to then. */
+function grantOf(
+  provider: Provider,
+  { session, params, prompt }: Interaction,
+  access: readonly Access[],
+): Grant {
+  const grant = new provider.Grant({
+    accountId: session?.accountId ?? '',
+    clientId: String(params['client_id']),
+  })
+  const resource = String(params['resource'])
+  for (const { scope } of access) {
+    if (scope === OPENID) grant.addOIDCScope(scope)
+    else grant.addResourceScope(resource, scope)
+  }
+  const { version } = prompt.details as ConsentDetails
+  if (version !== undefined) grant.addResourceScope(versionKey(resource), String(version))
+  return grant
 }

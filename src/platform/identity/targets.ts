@@ -2,6 +2,7 @@
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
+import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
 import type { Hosted, HostedServers } from './hosted.ts'
 import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients.ts'
@@ -9,7 +10,7 @@ import { belongsTo, generationId, isWithin, type People, type Person } from './p
 import { ALGORITHM } from './signing-keys.ts'
 
 /** What a person grants with the REST API: to act there in her role. */
-const API_SCOPE = 'api'
+export const API_SCOPE = 'api'
 
 export interface TargetParts {
   /** Audience of tokens for the REST API. */
@@ -26,6 +27,8 @@ export interface NewToken {
   readonly accountId: string | undefined
   readonly scopes: ReadonlySet<string>
   readonly resource: string
+  /** The version of a hosted server that the person's grant is for. */
+  readonly consentedVersion: number | undefined
 }
 
 export class Targets {
@@ -58,7 +61,7 @@ export class Targets {
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
     const person = token.accountId === undefined ? undefined : await this.#personOf(token)
-    if (token.resource !== this.#parts.audience) return this.#serverClaims(token.resource, person)
+    if (token.resource !== this.#parts.audience) return this.#serverClaims(token, person)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
     if (person !== undefined) return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...given(person) }
     // Nothing is remembered here: a suspended tenant gets no token from the moment of its suspension.
@@ -77,6 +80,27 @@ export class Targets {
     return server !== undefined && belongsTo(person, server.ref)
   }
 
+  /** The active version of the hosted server behind a resource: what a consent that is asked for now is about. */
+  async activeVersion(resource: string): Promise<number | undefined> {
+    return (await this.#parts.hosted.byResource(resource))?.version
+  }
+
+  /**
+   * Tells if scopes reach tools that a consent to an earlier version does not cover.
+   * @param version undefined if the consent names none
+   */
+  async reachesMore(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
+    const { hosted } = this.#parts
+    const server = await hosted.byResource(resource)
+    if (server === undefined || server.version === version) return false
+    if (version === undefined) return true
+    const [consented, active] = await Promise.all([
+      hosted.tools(server, version),
+      hosted.tools(server, server.version),
+    ])
+    return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, consented))
+  }
+
   async #personOf({ accountId = '', clientId, resource }: NewToken): Promise<Person> {
     const person = await this.#parts.people.find(accountId)
     if (person === undefined || !(await this.allows(person, clientId, resource)))
@@ -85,12 +109,23 @@ export class Targets {
     return person
   }
 
-  async #serverClaims(resource: string, person: Person | undefined): Promise<Record<string, unknown>> {
+  /** A machine has its scopes from an admin, and admins approve versions: it consents to the active one. */
+  async #serverClaims(
+    { resource, consentedVersion }: NewToken,
+    person: Person | undefined,
+  ): Promise<Record<string, unknown>> {
     const server = await this.#parts.hosted.byResource(resource)
     if (server === undefined || (person !== undefined && !belongsTo(person, server.ref)))
       throw new errors.InvalidTarget()
+    const version = person === undefined ? server.version : consentedVersion
+    if (version === undefined) throw new errors.InvalidGrant('the grant names no version of the server')
     const { tenantId, workspaceId } = server.ref
-    const named = { tenant_id: tenantId, workspace_id: workspaceId, mcp_server: server.id }
+    const named = {
+      tenant_id: tenantId,
+      workspace_id: workspaceId,
+      mcp_server: server.id,
+      mcp_version: version,
+    }
     return { ...named, ...(person && given(person)) }
   }
 

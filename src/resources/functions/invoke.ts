@@ -23,20 +23,24 @@ interface Invoked {
   readonly memory_mb: number
 }
 
+const invokeInput = {
+  id: Ref('function, or its name'),
+  input: Type.Optional(
+    Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
+  ),
+}
+
+const invokeOutput = Type.Object({
+  run_id: Id('run'),
+  result: Type.Unknown({ description: 'What the function returned.' }),
+})
+
 export const invokeFunction = inWorkspace({
   name: 'function.invoke',
   summary: 'Invoke a function and wait for its result',
   roles: READERS,
-  input: Input({
-    id: Ref('function, or its name'),
-    input: Type.Optional(
-      Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
-    ),
-  }),
-  output: Type.Object({
-    run_id: Id('run'),
-    result: Type.Unknown({ description: 'What the function returned.' }),
-  }),
+  input: Input(invokeInput),
+  output: invokeOutput,
   http: {
     method: 'POST',
     path: '/v1/functions/{id}/invoke',
@@ -53,13 +57,29 @@ export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
   run: (scope, asked) => invoke(scope, asked, secrets),
 })
 
+/** The same with a fixed version, for tools of MCP servers: a redeployed function does not change what is published. */
+export const invokeVersion = inWorkspace({
+  ...invokeFunction,
+  input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
+  output: invokeOutput,
+  run: (scope, asked) => invoke(scope, asked),
+})
+
+interface Asked {
+  readonly id: string
+  readonly input?: unknown
+  /** The active one where absent. */
+  readonly version?: number
+}
+
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {} }: { readonly id: string; readonly input?: unknown },
+  { id, input = {}, version }: Asked,
   secrets?: LentSecrets,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
-  const invoked = await find(scope, id)
+  const active = await find(scope, id)
+  const invoked = { ...active, version: version ?? active.version }
   await spend(scope, 'invocations_per_day')
   const run_id = scope.newId('run')
   try {

@@ -5,12 +5,13 @@ import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { type InputError, notFound } from '../../core/problem.ts'
+import type { Annotations } from '../../core/tool-access.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, inWorkspace } from '../kinds.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 import { hidden, refuse } from './text.ts'
-import type { Annotations, Candidate, Tool } from './tool.ts'
+import type { Candidate, Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
 /** For companions of long tools, and what reads as if it came from the platform. */
@@ -104,7 +105,7 @@ export function drafted(choices: Choices, candidates: readonly Candidate[]): Too
 }
 
 function toolOf(candidate: Candidate, choice: Choice): Tool {
-  const { candidate: _key, risk, ...rest } = candidate
+  const { risk, ...rest } = candidate
   const name = choice.name ?? candidate.name
   return {
     ...rest,

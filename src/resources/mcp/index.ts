@@ -5,7 +5,7 @@ import { callServer, listCalls } from './calls.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
-import { activateServerVersion, listServerVersions, publishServer } from './versions.ts'
+import { activateServerVersion, approveServerVersion, listServerVersions, publishServer } from './versions.ts'
 
 export const MCP_OPERATIONS: readonly AnyOperation[] = [
   listServers,
@@ -18,6 +18,7 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   publishServer,
   listServerVersions,
   activateServerVersion,
+  approveServerVersion,
   callServer,
   listCalls,
   createClient,

@@ -4,6 +4,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
+import { scopeOf } from '../../core/tool-access.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { digest } from './digest.ts'
@@ -16,9 +17,6 @@ export interface Manifest {
 }
 
 export const hashOf = (manifest: Manifest) => digest(canonical(manifest))
-
-/** The full scope of a tool. The slug of a server never changes. */
-export const scopeOf = (slug: string, tool: Tool) => `mcp:${slug}:${tool.scope}`
 
 /** Every scope of a manifest, and those under which nothing but reading is done (all, where there are none). */
 export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[]; baseline: string[] } {

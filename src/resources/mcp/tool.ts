@@ -1,13 +1,7 @@
 /** What a tool is: a candidate that a source offers, and the frozen form of it that a version holds. */
 
 import type { AnyOperation } from '../../core/operation.ts'
-
-export interface Annotations {
-  readonly readOnlyHint: boolean
-  readonly destructiveHint: boolean
-  readonly idempotentHint: boolean
-  readonly openWorldHint: boolean
-}
+import type { Annotations } from '../../core/tool-access.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -34,7 +28,7 @@ export interface Candidate {
 }
 
 /** A tool of a published version. */
-export interface Tool extends Omit<Candidate, 'candidate' | 'risk'> {
+export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
 }
 

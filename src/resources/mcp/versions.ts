@@ -6,23 +6,18 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
-import { sql } from '../../platform/pg/sql.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Time } from '../kinds.ts'
+import { Input, inWorkspace, OptionalTime, Time } from '../kinds.ts'
 import { drafted } from './curation.ts'
-import { hashOf, type Manifest, published, scopesOf } from './manifest.ts'
+import { hashOf, type Manifest, scopesOf } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-
-const Diff = Type.Object({
-  added: Type.Array(Type.String()),
-  removed: Type.Array(Type.String()),
-  changed: Type.Array(Type.Object({ name: Type.String(), fields: Type.Array(Type.String()) })),
-})
+import { compare, Diff, lastOffered, toolsOf, Widened } from './widening.ts'
 
 export const publishServer = inWorkspace({
   name: 'mcp_version.create',
-  summary: 'Publish the draft as the next version, and make it the active one',
+  summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
   roles: ADMINS,
   stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
@@ -44,49 +39,47 @@ export const publishServer = inWorkspace({
       throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
     const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
     const before = draft.active_version === null ? [] : await toolsOf(scope, draft.id, draft.active_version)
-    const made = await store(scope, draft, manifest)
-    return { ...made, state: 'active' as const, diff: diffOf(before, manifest.tools) }
+    const offered = await lastOffered(scope, draft, manifest.tools)
+    const diff = compare(draft.slug, before, offered, manifest.tools)
+    const made = await store(scope, draft, manifest, diff.widened)
+    return { ...made, diff }
   },
 })
 
-async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<Manifest['tools']> {
-  return (await published(scope, id, version)).manifest.tools
-}
-
-/** Version and pointer in one batch. Two at once: the key lets one through, the other answers 409. */
-async function store(scope: WorkspaceScope, { id, slug, latest_version }: McpServer, manifest: Manifest) {
+/**
+ * Version and pointer in one batch; a version that widens a scope leaves the pointer where it is.
+ * @throws Problem `conflict` if another version was published or activated since the draft was compared
+ */
+async function store(
+  scope: WorkspaceScope,
+  { id, slug, latest_version, active_version }: McpServer,
+  manifest: Manifest,
+  widened: readonly Widened[],
+) {
   const [version, hash] = [latest_version + 1, hashOf(manifest)]
   const { scopes, baseline } = scopesOf(slug, manifest)
-  await scope
+  const state = widened.length === 0 ? ('active' as const) : ('needs_approval' as const)
+  const changed = new Problem('conflict', {
+    detail: 'The server was changed by another request at the same time. Publish it again.',
+  })
+  const [[moved] = []] = await scope
     .batch(
-      sql`insert into mcp_server_versions (server_id, version, hash, manifest, scopes, baseline, published_by)
-        values (${id}, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
-          ${JSON.stringify(baseline)}::jsonb, ${scope.actor.subject})`,
-      sql`update mcp_servers set latest_version = ${version}, active_version = ${version}, state = 'published',
-          updated_at = now() where id = ${id}`,
+      sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
+          active_version = case when ${state === 'active'} then ${version} else active_version end,
+          state = case when ${state === 'active'} then 'published' else state end
+        where id = ${id} and latest_version = ${latest_version}
+          and active_version is not distinct from ${active_version} returning id`,
+      sql`insert into mcp_server_versions
+          (server_id, version, hash, manifest, scopes, baseline, widened, published_by)
+        select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
+          ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${scope.actor.subject}
+        from mcp_servers where id = ${id} and latest_version = ${version}`,
     )
     .catch((error: unknown) => {
-      if (violated(error) === undefined) throw error
-      throw new Problem('conflict', { detail: 'The server was changed by another request at the same time.' })
+      throw violated(error) === undefined ? error : changed
     })
-  return { version, hash, scopes }
-}
-
-function diffOf(before: Manifest['tools'], after: Manifest['tools']): Static<typeof Diff> {
-  const old = new Map(before.map((tool) => [tool.name, tool]))
-  const names = new Set(after.map(({ name }) => name))
-  const changed = after.flatMap((tool) => {
-    const was = old.get(tool.name)
-    if (was === undefined) return []
-    const keys = [...new Set([...Object.keys(was), ...Object.keys(tool)])] as (keyof typeof tool)[]
-    const fields = keys.filter((key) => canonical(was[key]) !== canonical(tool[key]))
-    return fields.length === 0 ? [] : [{ name: tool.name, fields }]
-  })
-  return {
-    added: after.map(({ name }) => name).filter((name) => !old.has(name)),
-    removed: before.map(({ name }) => name).filter((name) => !names.has(name)),
-    changed,
-  }
+  if (moved === undefined) throw changed
+  return { version, hash, scopes, state }
 }
 
 const Version = Type.Object({
@@ -96,11 +89,18 @@ const Version = Type.Object({
   tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
   published_by: Type.String(),
   published_at: Time,
+  state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
+  widened: Type.Array(Widened, { description: 'Why it needs, or needed, approval.' }),
+  approved_by: Type.Union([Type.String(), Type.Null()]),
+  approved_at: OptionalTime,
 })
 type Version = Static<typeof Version>
 
-const COLUMNS = sql`v.version, v.hash, v.version = s.active_version as active,
-  jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at`
+/** Of a version `v` that may be, or may have been, the active one. */
+const APPROVED = sql`(v.widened = '[]' or v.approved_at is not null)`
+const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_version as active,
+  jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
+  case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
 
 /** Of the tools, the list shows the names; the manifest in full is what clients get. */
 function shown(row: Version): Version {
@@ -131,26 +131,71 @@ export const listServerVersions = inWorkspace({
   },
 })
 
+const OneVersion = {
+  ws: Ws,
+  server: Server,
+  version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
+}
+
 export const activateServerVersion = inWorkspace({
   name: 'mcp_version.activate',
   summary: 'Make a published version the active one: also the way back',
   roles: ADMINS,
   stability: 'preview',
-  input: Input({ ws: Ws, server: Server, version: Type.Integer({ minimum: 1, maximum: 2147483647 }) }),
+  input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/activate`, body: '*' },
   run: async (scope, { server, version }) => {
     const { id } = await findServer(scope, server)
-    const [, [row] = []] = await scope.batch(
-      sql`update mcp_servers set active_version = ${version}, updated_at = now(),
-          state = case when state = 'suspended' then state else 'published' end
-        where id = ${id} and exists (
-          select from mcp_server_versions where server_id = ${id} and version = ${version})`,
-      sql`select ${COLUMNS} from mcp_server_versions v
-          join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
-        where v.server_id = ${id} and v.version = ${version}`,
-    )
-    if (row === undefined) throw notFound('version')
-    return shown(row as unknown as Version)
+    const statement = sql`
+      update mcp_servers s set ${pointingTo(version)} from mcp_server_versions v
+      where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
+    const refusal = `Version ${version} widens what was consented to: an admin has to approve it first.`
+    return pointed(scope, { id, version }, statement, refusal)
   },
 })
+
+export const approveServerVersion = inWorkspace({
+  name: 'mcp_version.approve',
+  summary:
+    'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input(OneVersion),
+  output: Version,
+  http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },
+  run: async (scope, { server, version }) => {
+    const { id } = await findServer(scope, server)
+    const statement = sql`
+      with approved as (
+        update mcp_server_versions v set approved_by = ${scope.actor.subject}, approved_at = now()
+        where v.server_id = ${id} and v.version = ${version} and not ${APPROVED} returning v.version
+      )
+      update mcp_servers s set ${pointingTo(version)} from approved where s.id = ${id} returning s.id`
+    return pointed(scope, { id, version }, statement, `Version ${version} needs no approval.`)
+  },
+})
+
+const pointingTo = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
+  state = case when s.state = 'suspended' then s.state else 'published' end`
+
+/**
+ * Moves the pointer of a server by a statement that returns a row if it may.
+ * @throws Problem `not_found`; `state_conflict` with the refusal if the statement moved nothing
+ */
+async function pointed(
+  scope: WorkspaceScope,
+  { id, version }: { readonly id: string; readonly version: number },
+  statement: Sql,
+  refusal: string,
+): Promise<Version> {
+  const [[moved] = [], [row] = []] = await scope.batch(
+    statement,
+    sql`select ${COLUMNS} from mcp_server_versions v
+        join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
+      where v.server_id = ${id} and v.version = ${version}`,
+  )
+  if (row === undefined) throw notFound('version')
+  if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
+  return shown(row as unknown as Version)
+}

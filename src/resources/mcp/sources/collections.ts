@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import {
@@ -13,7 +14,7 @@ import {
   updateDocument,
 } from '../../collections/operations.ts'
 import { digest } from '../digest.ts'
-import { type Annotations, argumentsOf, type Candidate, type JsonSchema, toolName } from '../tool.ts'
+import { argumentsOf, type Candidate, type JsonSchema, toolName } from '../tool.ts'
 import type { Source } from './source.ts'
 
 const DOCUMENT: JsonSchema = {

@@ -1,0 +1,62 @@
+/** Compares the tools that a scope of an MCP server reaches in two versions, and says in words what a tool does. */
+
+/** The hints of MCP about a tool (specification, "Tool Annotations"). */
+export interface Annotations {
+  readonly readOnlyHint: boolean
+  readonly destructiveHint: boolean
+  readonly idempotentHint: boolean
+  readonly openWorldHint: boolean
+}
+
+/** The part of a published tool that consent is given to. */
+export interface ScopedTool {
+  readonly name: string
+  readonly title: string
+  /** Last part of the scope. */
+  readonly scope: string
+  /** The thing and the verb behind the tool, `<source>:<thing>:<verb>`: its name may change, this does not. */
+  readonly candidate: string
+  readonly annotations: Annotations
+}
+
+/** Weakest first. */
+export const EFFECTS = ['reads', 'adds', 'changes'] as const
+export type Effect = (typeof EFFECTS)[number]
+
+const WORDS: Readonly<Record<Effect, string>> = {
+  reads: 'reads data',
+  adds: 'adds data',
+  changes: 'changes or deletes data',
+}
+
+/** A tool whose hints contradict each other counts as the stronger of the two. */
+export function effectOf({ readOnlyHint, destructiveHint }: Annotations): Effect {
+  if (destructiveHint) return 'changes'
+  return readOnlyHint ? 'reads' : 'adds'
+}
+
+/** @returns for example `changes or deletes data, and may reach other systems` */
+export function effectInWords(annotations: Annotations): string {
+  const words = WORDS[effectOf(annotations)]
+  return annotations.openWorldHint ? `${words}, and may reach other systems` : words
+}
+
+/** The full scope of a tool, `mcp:<slug>:<scope>`. The slug of a server never changes. */
+export const scopeOf = (slug: string, { scope }: Pick<ScopedTool, 'scope'>) => `mcp:${slug}:${scope}`
+
+const isStronger = (tool: ScopedTool, was: ScopedTool): boolean =>
+  EFFECTS.indexOf(effectOf(tool.annotations)) > EFFECTS.indexOf(effectOf(was.annotations)) ||
+  (tool.annotations.openWorldHint && !was.annotations.openWorldHint)
+
+/** The same thing under the same scope in another version, where it may have had another name or effect. */
+export const counterpartOf = <T extends ScopedTool>(tool: ScopedTool, tools: readonly T[]): T | undefined =>
+  tools.find(({ scope, candidate }) => scope === tool.scope && candidate === tool.candidate)
+
+/**
+ * Tells if a consent to `consented` covers a tool: its scope reached it there, and it did no less than it does now.
+ * @param consented the tools of the version that the consent was given for
+ */
+export function isCovered(tool: ScopedTool, consented: readonly ScopedTool[]): boolean {
+  const was = counterpartOf(tool, consented)
+  return was !== undefined && !isStronger(tool, was)
+}

@@ -1,0 +1,373 @@
+/** Tests that consent covers the tools that a person was shown, whatever is published under the same scope later. */
+
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { Agent } from '../support/agent.ts'
+import { ofRoom } from '../support/audit.ts'
+import {
+  aClient,
+  aPerson,
+  authorization,
+  Browser,
+  bearer,
+  claimsOf,
+  exchange,
+  type Flow,
+  inRoom,
+  type Person,
+  REDIRECT,
+  refresh,
+  type Seen,
+  tokensOf,
+} from '../support/browser.ts'
+import {
+  aServer,
+  askToken,
+  callTool,
+  type Hosted,
+  ok,
+  publish,
+  rpc,
+  scopesOf,
+  tokenFor,
+} from '../support/mcp.ts'
+import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
+
+const LIST = { 'collections:notes:list': { enabled: true } }
+const WIDER = { ...LIST, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }
+/** Not on loopback, so that a live session with a consent is not asked again (RFC 8252 §8.6). */
+const WEB = 'https://app.example/callback'
+
+let room: Room
+let person: Person
+let clientId: string
+let webClient: string
+beforeAll(async () => {
+  room = await aRoom()
+  await ok(
+    call('PUT', '/v1/quotas', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, limits: { mcp_servers: -1 } },
+    }),
+  )
+  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  clientId = await aClient(room.operator)
+  webClient = await aClient(room.operator, { redirect_uris: [WEB] })
+})
+
+const approve = (hosted: Hosted, version: number, as: Caller = room.operator) =>
+  call('POST', `${hosted.base}/versions/${version}/approve`, { as, body: {} })
+const activate = (hosted: Hosted, version: number) =>
+  call('POST', `${hosted.base}/versions/${version}/activate`, { as: room.operator, body: {} })
+
+const asked = (hosted: Hosted, ...tools: string[]) => ({
+  resource: hosted.url,
+  scope: scopesOf(hosted, ...tools),
+})
+
+async function login(browser: Browser, flow: Flow): Promise<Seen> {
+  const page = await browser.open(flow.url)
+  const { tenant, email, password } = person
+  return browser.submit(page, { action: 'login', tenant, email, password })
+}
+
+async function named(as: Caller, hosted: Hosted): Promise<string[]> {
+  const { body } = await rpc(hosted.path, as, 'tools/list')
+  return body.result.tools.map(({ name }: { name: string }) => name)
+}
+
+const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
+  const { status, body, headers } = await callTool(hosted.path, as, tool, { id: 'x' })
+  expect([status, body.code]).toEqual([403, 'insufficient_scope'])
+  const challenge = headers.get('www-authenticate')
+  expect(challenge).toContain('error="insufficient_scope"')
+  const plain = scopesOf(hosted, scope)
+  expect(challenge).toMatch(new RegExp(`scope="${plain} ${plain}@[0-9]+"`))
+  expect(challenge).toContain('resource_metadata="')
+}
+
+/** Calls the tool with a document that is not there: an answer of the tool itself, not of the scope check. */
+const reached = async (as: Caller, hosted: Hosted, tool: string) => {
+  const { status, body } = await callTool(hosted.path, as, tool, { id: 'x' })
+  expect([status, body.result?.content[0].text]).toEqual([200, expect.stringContaining('not_found')])
+}
+
+describe('publishing', () => {
+  test('a deleting tool under a scope that only read – it needs approval and is not active', async () => {
+    const hosted = await aServer(room, 'moved', LIST)
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+    const made = await publish(hosted, WIDER)
+    expect(made).toMatchObject({ version: 2, state: 'needs_approval', diff: { added: ['notes_delete'] } })
+    expect(made.diff.widened).toEqual([
+      {
+        scope: 'mcp:moved:notes_list',
+        tools: [{ name: 'notes_delete', title: 'Delete a document of notes', effect: 'changes', was: null }],
+      },
+    ])
+    expect(made.diff.summary).toEqual([
+      'The scope mcp:moved:notes_list now reaches “Delete a document of notes” (notes_delete), which changes or deletes data.',
+    ])
+    const server = await ok(call('GET', hosted.base, { as: room.operator }))
+    expect([server.active_version, server.latest_version]).toEqual([1, 2])
+    expect(await named(token, hosted)).toEqual(['notes_list'])
+    expect((await callTool(hosted.path, token, 'notes_delete', { id: 'x' })).body.error.code).toBe(-32_602)
+    const refusal = await activate(hosted, 2)
+    expect([refusal.status, refusal.body.code]).toEqual([409, 'state_conflict'])
+    const { data } = await ok(call('GET', `${hosted.base}/versions`, { as: room.operator }))
+    expect(data).toMatchObject([
+      { version: 1, active: true, state: 'published', widened: [] },
+      { version: 2, active: false, state: 'needs_approval', widened: made.diff.widened, approved_by: null },
+    ])
+  })
+
+  test('a tool that does more than it did – it needs approval', async () => {
+    const hosted = await aServer(room, 'stronger', LIST)
+    const annotations = { readOnlyHint: false, destructiveHint: true }
+    const stricter = { 'collections:notes:list': { enabled: true, annotations } }
+    const made = await publish(hosted, stricter)
+    expect(made.state).toBe('needs_approval')
+    expect(made.diff.widened[0].tools).toMatchObject([{ effect: 'changes', was: 'reads' }])
+    const open = { 'collections:notes:list': { enabled: true, annotations: { openWorldHint: true } } }
+    expect(await publish(hosted, open)).toMatchObject({
+      state: 'needs_approval',
+      diff: { summary: [expect.stringContaining('may reach other systems')] },
+    })
+    expect((await publish(hosted, LIST)).state).toBe('active')
+  })
+
+  test('another thing under the name of a tool – it needs approval', async () => {
+    const hosted = await aServer(room, 'swapped', LIST)
+    const swapped = { 'collections:notes:get': { enabled: true, name: 'notes_list' } }
+    expect((await publish(hosted, swapped)).state).toBe('needs_approval')
+  })
+
+  test('a scope that was away – it comes back with another tool – it needs approval', async () => {
+    const GET = { 'collections:notes:get': { enabled: true } }
+    const hosted = await aServer(room, 'returned', LIST)
+    expect((await publish(hosted, GET)).state).toBe('active')
+    const back = { ...GET, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }
+    expect((await publish(hosted, back)).state).toBe('needs_approval')
+    expect((await publish(hosted, { ...GET, ...LIST })).state).toBe('active')
+  })
+
+  test('a new scope, a new name, another text, fewer tools – the version is active at once', async () => {
+    const hosted = await aServer(room, 'harmless', LIST)
+    for (const tools of [
+      { ...LIST, 'collections:notes:delete': { enabled: true } },
+      {
+        'collections:notes:list': { enabled: true, name: 'look', scope: 'notes_list', title: 'Look' },
+        'collections:notes:delete': { enabled: true },
+      },
+      LIST,
+    ])
+      expect(await publish(hosted, tools)).toMatchObject({ state: 'active', diff: { widened: [] } })
+  })
+})
+
+describe('approving', () => {
+  test('by an admin of the workspace – the version is active and the audit log says who approved it', async () => {
+    const hosted = await aServer(room, 'approved', LIST)
+    await publish(hosted, WIDER)
+    const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inRoom(room) })
+    for (const as of [room.service, room.anon]) expect((await approve(hosted, 2, as)).status).toBe(403)
+    expect(await ok(approve(hosted, 2, admin))).toMatchObject({
+      version: 2,
+      active: true,
+      state: 'published',
+      approved_by: 'ada',
+    })
+    const [entry] = (await ofRoom(room)).filter(({ operation }) => operation === 'mcp_version.approve')
+    expect(entry).toMatchObject({ outcome: 'done', actor: { subject: 'ada' } })
+    expect((await ok(activate(hosted, 1))).active).toBe(true)
+    expect((await ok(activate(hosted, 2))).active).toBe(true)
+  })
+
+  test('a version that needs none, was approved, or is not there – 409 and 404', async () => {
+    const hosted = await aServer(room, 'twice-approved', LIST)
+    expect((await approve(hosted, 1)).body.code).toBe('state_conflict')
+    await publish(hosted, WIDER)
+    await ok(approve(hosted, 2))
+    expect((await approve(hosted, 2)).body.code).toBe('state_conflict')
+    expect((await approve(hosted, 9)).status).toBe(404)
+  })
+
+  test('a machine client – the approval is its consent – tokens from before do not reach the tool, new ones do', async () => {
+    const hosted = await aServer(room, 'machine', LIST)
+    const scopes = [scopesOf(hosted, 'notes_list')]
+    const made = await ok(
+      call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'agent', scopes } }),
+    )
+    const client = { id: made.client_id, secret: made.client_secret }
+    const before = bearer((await askToken({}, client)).body['access_token'])
+    await publish(hosted, WIDER)
+    const between = bearer((await askToken({}, client)).body['access_token'])
+    await ok(approve(hosted, 2))
+    for (const token of [before, between]) {
+      expect(await named(token, hosted)).toEqual(['notes_list'])
+      await refused(token, hosted, 'notes_delete', 'notes_list')
+    }
+    // The scopes of the challenge, as a client of the SDK asks for them.
+    for (const more of [{}, { resource: hosted.url, scope: `${scopes} ${scopes}@2` }]) {
+      const { body } = await askToken(more, client)
+      expect(body['scope']).toBe(scopes[0])
+      await reached(bearer(body['access_token']), hosted, 'notes_delete')
+    }
+  })
+})
+
+describe('a consent', () => {
+  test('from before the scope was widened – tokens and refresh tokens of it do not reach the tool', async () => {
+    const hosted = await aServer(room, 'bound', LIST)
+    const before = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
+    await publish(hosted, WIDER)
+    await ok(approve(hosted, 2))
+    const renewed = (await refresh(clientId, before['refresh_token'])).body
+    for (const { access_token } of [before, renewed]) {
+      const token = bearer(access_token)
+      expect(await named(token, hosted)).toEqual(['notes_list'])
+      expect((await callTool(hosted.path, token, 'notes_list')).body.result.isError).toBe(false)
+      await refused(token, hosted, 'notes_delete', 'notes_list')
+    }
+    const anew = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
+    await reached(bearer(anew['access_token']), hosted, 'notes_delete')
+    // The new consent is not one for what was given before it.
+    const old = (await refresh(clientId, renewed['refresh_token'])).body
+    await refused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
+  })
+
+  test('in a live session – nothing widened: no page; widened: the page again, with the tool in words', async () => {
+    const hosted = await aServer(room, 'again', LIST)
+    const browser = new Browser(WEB)
+    const flow = () => authorization(webClient, { redirect_uri: WEB, ...asked(hosted, 'notes_list') })
+    const first = await browser.submit(await login(browser, flow()), { action: 'allow' })
+    expect(first.url).toContain(`${WEB}?code=`)
+    await publish(hosted, { ...LIST, 'collections:notes:get': { enabled: true } })
+    expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
+    await publish(hosted, { ...WIDER, 'collections:notes:get': { enabled: true } })
+    expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
+    await ok(approve(hosted, 3))
+    const page = await browser.open(flow().url)
+    expect(page.html).toContain('Allow access?')
+    expect(page.html).toContain('Delete a document of notes')
+    const silent = authorization(webClient, {
+      redirect_uri: WEB,
+      prompt: 'none',
+      ...asked(hosted, 'notes_list'),
+    })
+    expect((await browser.open(silent.url)).url).toContain('error=consent_required')
+    const again = await browser.open(flow().url)
+    expect((await browser.submit(again, { action: 'allow' })).url).toContain(`${WEB}?code=`)
+    expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
+  })
+
+  test('a version is approved while the page is open – the consent is for what the page showed', async () => {
+    const hosted = await aServer(room, 'meanwhile', LIST)
+    await publish(hosted, WIDER)
+    const browser = new Browser(REDIRECT)
+    const flow = authorization(clientId, asked(hosted, 'notes_list'))
+    const page = await login(browser, flow)
+    expect(page.html).not.toContain('Delete a document')
+    await ok(approve(hosted, 2))
+    expect((await browser.open(page.url)).html).not.toContain('Delete a document')
+    const next = await browser.submit(page, { action: 'allow' })
+    expect(next.html).toContain('Delete a document of notes')
+    const end = await browser.submit(next, { action: 'allow' })
+    const { body } = await exchange(clientId, flow, new URL(end.url))
+    await reached(bearer(body['access_token']), hosted, 'notes_delete')
+  })
+
+  test('for a version with fewer tools – an older version is active again – its further tools are not reached', async () => {
+    const hosted = await aServer(room, 'back', {
+      ...LIST,
+      'collections:notes:get': { enabled: true, scope: 'notes_list' },
+    })
+    await publish(hosted, LIST)
+    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    await ok(activate(hosted, 1))
+    await refused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
+  })
+
+  test('a client of the SDK meets the challenge – its person is asked anew – the call goes on', async () => {
+    const hosted = await aServer(room, 'client', LIST)
+    const authProvider = new Agent(person)
+    const finish = (transport: StreamableHTTPClientTransport) =>
+      transport.finishAuth(
+        new URLSearchParams({ code: authProvider.code ?? '', iss: authProvider.iss ?? '' }),
+      )
+    const connect = () => {
+      const versionNegotiation = { mode: { pin: '2026-07-28' } } as const
+      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation })
+      const transport = new StreamableHTTPClientTransport(new URL(hosted.url), {
+        authProvider: authProvider as never,
+      })
+      return { client, transport, done: client.connect(transport) }
+    }
+    const first = connect()
+    await expect(first.done).rejects.toThrow(/unauthorized/i)
+    await finish(first.transport)
+    const { client, transport, done } = connect()
+    await done
+    await publish(hosted, WIDER)
+    await ok(approve(hosted, 2))
+    const remove = () => client.callTool({ name: 'notes_delete', arguments: { id: 'x' } })
+    await expect(remove()).rejects.toThrow(/unauthorized/i)
+    expect(authProvider.asked).toHaveLength(2)
+    await finish(transport)
+    expect(await remove()).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('not_found') }],
+    })
+    await client.close()
+  })
+
+  test('a token that names no version – 401', async () => {
+    const hosted = await aServer(room, 'unnamed', LIST)
+    const claims = {
+      sub: 'agent',
+      client_id: 'tenon-operator',
+      ...inRoom(room),
+      mcp_server: hosted.id,
+      scope: scopesOf(hosted, 'notes_list'),
+    }
+    const bare = await tokenOf(claims, { audience: hosted.url })
+    expect((await rpc(hosted.path, bare, 'tools/list')).status).toBe(401)
+    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    expect(claimsOf(body['access_token'])).toMatchObject({ mcp_version: 1 })
+  })
+})
+
+describe('the consent page', () => {
+  const TITLE = '<img src=x onerror=alert(1)> & "List"'
+
+  async function pageFor(hosted: Hosted, scope: string): Promise<string> {
+    const browser = new Browser(REDIRECT)
+    return (await login(browser, authorization(clientId, { resource: hosted.url, scope }))).html
+  }
+
+  test('tools of three kinds – each has its title and what it does, escaped', async () => {
+    const hosted = await aServer(room, 'words', {
+      'collections:notes:list': { enabled: true, title: TITLE, scope: 'notes' },
+      'collections:notes:create': { enabled: true, scope: 'notes' },
+      'collections:notes:delete': { enabled: true, scope: 'notes' },
+      'collections:notes:get': { enabled: true },
+    })
+    const html = await pageFor(hosted, scopesOf(hosted, 'notes'))
+    expect(html).toContain('&lt;img src=x onerror=alert(1)&gt; &amp; &quot;List&quot;')
+    expect(html).not.toContain('<img')
+    const text = html.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
+    expect(text).toMatch(/Delete a document of notes.{1,5}changes or deletes data/)
+    expect(text).toMatch(/Create a document in notes.{1,5}adds data/)
+    expect(text).toMatch(/List&quot;.{1,5}reads data/)
+    expect(text).toContain('Server words')
+    // The strongest first; what is not asked for is not shown.
+    expect(text.indexOf('Delete a document')).toBeLessThan(text.indexOf('Create a document'))
+    expect(text).not.toContain('Read a document')
+  })
+
+  test('a scope that the server does not offer – it is not shown', async () => {
+    const hosted = await aServer(room, 'unknown', LIST)
+    const html = await pageFor(hosted, `${scopesOf(hosted, 'notes_list')} mcp:unknown:trust_me please`)
+    expect(html).toContain('List the documents of notes')
+    expect(html).not.toMatch(/trust_me|please/)
+  })
+})

@@ -1,0 +1,92 @@
+/** Tests that MCP endpoints answer under their own host names alone (DNS rebinding). */
+
+import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { parseConfig } from '../../src/platform/config.ts'
+import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/mcp.ts'
+import { aRoom, type Caller, operator } from '../support/tenants.ts'
+import { countedNode } from '../support/wire.ts'
+
+let hosted: Hosted
+let endpoints: [string, string, Caller][]
+beforeAll(async () => {
+  hosted = await aServer(await aRoom(), 'host')
+  endpoints = [
+    ['hosted', hosted.path, await tokenFor(hosted, scopesOf(hosted, 'notes_list'))],
+    ['official', '/v1/mcp/platform/mcp', await operator()],
+  ]
+})
+
+const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+
+/** `tools/list` under another host name; fetch sets `Host` itself. */
+function listAs(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
+  const { hostname, port } = new URL(base)
+  const headers = { ...RPC, ...as, 'content-type': 'application/json', ...(host !== undefined && { host }) }
+  return new Promise<{ status: number; code: string | undefined }>((resolve, reject) => {
+    const read = async (response: IncomingMessage) => {
+      const body = await text(response)
+      const code = body.startsWith('{') ? (JSON.parse(body).code as string | undefined) : undefined
+      return { status: response.statusCode ?? 0, code }
+    }
+    request({ hostname, port, path, method: 'POST', headers, agent: false, setHost: false })
+      .once('error', reject)
+      .once('response', (response) => void read(response).then(resolve, reject))
+      .end(LIST)
+  })
+}
+
+test('an MCP endpoint – `Host` is its public or a loopback name with its port – it answers', async () => {
+  const { port, host } = new URL(inject('tenon').url)
+  for (const [what, path, as] of endpoints) {
+    for (const name of [host, host.toUpperCase(), `127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`])
+      expect([what, name, (await listAs(path, as, name)).status]).toEqual([what, name, 200])
+  }
+})
+
+test('an MCP endpoint – `Host` is another name, port or text – 403, with and without a token', async () => {
+  const { port } = new URL(inject('tenon').url)
+  const names = [
+    'evil.example',
+    `evil.example:${port}`,
+    'localhost:1',
+    'localhost',
+    `localhost.evil.example:${port}`,
+    `evil@localhost:${port}`,
+    `localhost:${port}/`,
+    `localhost:${port}#`,
+    `localhost:${port}.`,
+    '',
+  ]
+  for (const [what, path, as] of endpoints) {
+    for (const name of names) {
+      for (const caller of [as, {}]) {
+        const { status, code } = await listAs(path, caller, name)
+        expect([what, name, status, code]).toEqual([what, name, 403, 'host_not_allowed'])
+      }
+    }
+  }
+})
+
+describe('TENON_MCP_HOSTS', () => {
+  test('a listed name – with and without a port – only that spelling is answered', async () => {
+    const node = await countedNode({ TENON_MCP_HOSTS: 'tenon.internal,api:8787' })
+    try {
+      const base = await node.app.listen({ port: 0, host: '127.0.0.1' })
+      const [, path, as] = endpoints[1] ?? ['', '', {}]
+      const status = async (name: string) => (await listAs(path, as, name, base)).status
+      expect(await Promise.all(['tenon.internal', 'api:8787'].map(status))).toEqual([200, 200])
+      expect(await Promise.all(['tenon.internal:1', 'api', 'api:8788'].map(status))).toEqual([403, 403, 403])
+    } finally {
+      await node.close()
+    }
+  })
+
+  test.each(['http://a', 'a/b', 'a,,b', '*'])(
+    '“%s” – no list of hosts – the process does not start',
+    (value) => {
+      expect(() => parseConfig({ ...inject('tenon').env, TENON_MCP_HOSTS: value })).toThrow('TENON_MCP_HOSTS')
+    },
+  )
+})

@@ -1,0 +1,45 @@
+/** An MCP client's side of OAuth for both SDKs: it registers itself, and its person allows what it asks for. */
+
+import { Browser, type Person, REDIRECT, signIn } from './browser.ts'
+
+/** What an agent keeps; its person answers the page as soon as it is opened. */
+export class Agent {
+  readonly #person: Person
+
+  readonly redirectUrl = REDIRECT
+  readonly clientMetadata = {
+    client_name: 'Agent',
+    redirect_uris: [REDIRECT],
+    token_endpoint_auth_method: 'none',
+    scope: 'mcp:agents:notes_get offline_access',
+  }
+  readonly browser = new Browser(REDIRECT)
+  code: string | undefined
+  asked: string[] = []
+  #client: never | undefined
+  #tokens: never | undefined
+  #verifier = ''
+  clientInformation = () => this.#client
+  saveClientInformation = (client: unknown) => {
+    this.#client = client as never
+  }
+  tokens = () => this.#tokens
+  saveTokens = (tokens: unknown) => {
+    this.#tokens = tokens as never
+  }
+  saveCodeVerifier = (verifier: string) => {
+    this.#verifier = verifier
+  }
+  codeVerifier = () => this.#verifier
+  redirectToAuthorization = async (url: URL) => {
+    this.asked.push(url.searchParams.get('scope') ?? '')
+    const end = await signIn(this.browser, { url: url.href, verifier: '', state: '' }, this.#person)
+    this.code = end.searchParams.get('code') ?? undefined
+    this.iss = end.searchParams.get('iss') ?? undefined
+  }
+  iss: string | undefined
+
+  constructor(person: Person) {
+    this.#person = person
+  }
+}
