@@ -78,14 +78,17 @@ export const subscribeEvents = inWorkspace({
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {
-    await requireEvents(scope)
-    const admits = await admissionTo(scope, topic)
+    const admission = async () => {
+      await requireEvents(scope)
+      return admissionTo(scope, topic)
+    }
+    const admits = await admission()
     const feed = await scope.events.subscribe({
       topic,
       ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),
       ...(admits !== undefined && { admits }),
     })
-    return { ...feed, recheck: () => requireEvents(scope) }
+    return { ...feed, recheck: async () => void (await admission()) }
   },
 })
