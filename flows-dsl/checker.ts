@@ -19,6 +19,8 @@ export interface CatalogueFunction {
   readonly optional: readonly string[]
   /** Short, and harmless where it is made twice: a run may do it beside itself, without a task of its own. */
   readonly local?: true
+  /** It keeps its arguments where others read them: no secret may be among them. */
+  readonly stores?: true
 }
 
 export type Catalogue = Readonly<Record<string, CatalogueFunction>>

@@ -28,6 +28,25 @@ export const NAME_FAULTS = {
     example: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { all: ¦'${ $secrets }' }"),
     fix: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { one: '${ $secrets.key }' }"),
   },
+  secret_stored: {
+    title: 'A secret would be stored in a document or an object',
+    explanation:
+      'Documents and objects are read by keys, by other flows and in exports, and a secret in them is there in the clear. A run that comes to store one by other ways faults with the type `configuration`.',
+    example: flow(
+      'use: { secrets: [token] }',
+      'do:',
+      '  - keep:',
+      '      call: collection.create',
+      "      with: { name: orders, document: ¦{ token: '${ $secrets.token }' } }",
+    ),
+    fix: flow(
+      'use: { secrets: [token] }',
+      'do:',
+      '  - pay:',
+      '      call: http',
+      "      with: { method: post, endpoint: https://example.com, body: { token: '${ $secrets.token }' } }",
+    ),
+  },
   unsupported_catalog: {
     title: 'Functions of other catalogs are not loaded',
     explanation:

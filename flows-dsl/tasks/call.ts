@@ -5,6 +5,7 @@ import type { Template } from '../ir.ts'
 import { isObject } from '../json.ts'
 import { entryOf, type LocatedMap, type Place } from '../located.ts'
 import { cataloguedName } from '../use/catalogs.ts'
+import { secretsOf } from '../use/secret-names.ts'
 import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
 import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
 import { compileLocal } from './local.ts'
@@ -79,7 +80,7 @@ function noFunction(task: LocatedMap, name: string, at: Place, checker: Checker)
 function compileFunction(
   task: LocatedMap,
   name: string,
-  { required, optional, local }: CatalogueFunction,
+  { required, optional, local, stores }: CatalogueFunction,
   checker: Checker,
 ): FunctionBody | undefined {
   const given = entryOf(task, 'with')
@@ -94,6 +95,19 @@ function compileFunction(
     checker.unknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
   }
   const template = args === undefined ? ({ literal: {} } as const) : checker.fields(args, SCOPES.task)
+  if (stores && args !== undefined && template !== undefined) refuseSecrets(name, args, template, checker)
   const isLocal = compileLocal(task, { may: local === true, does: local === true }, checker)
   return template && { function: name, arguments: template, ...(isLocal && { local: true }) }
+}
+
+/** What an argument holds of a secret at run time is refused there; here, what the definition itself says. */
+function refuseSecrets(name: string, args: LocatedMap, template: Template, checker: Checker): void {
+  const fields = 'object' in template ? template.object : []
+  for (const [key, value] of fields) {
+    const [secret] = secretsOf(value)
+    if (secret === undefined) continue
+    const message = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores.`
+    const hint = 'Leave the secret out; a call to another server or a function may be given it.'
+    checker.fault('secret_stored', entryOf(args, key)?.value ?? args, message, hint)
+  }
 }

@@ -1,6 +1,7 @@
 /** Knows which secrets an expression reads: each `$secrets.name` in it. */
 
 import type { Expression } from '../expression/expression.ts'
+import type { Template } from '../ir.ts'
 
 /** `others` says that `$secrets` stands somewhere without a name behind it. */
 interface SecretNames {
@@ -11,6 +12,13 @@ interface SecretNames {
 export function secretsIn(expression: Expression): SecretNames {
   const names: string[] = []
   return { others: !collect(expression, names), names }
+}
+
+/** Names of the secrets that the expressions in a template read. */
+export function secretsOf(template: Template): readonly string[] {
+  if ('expression' in template) return secretsIn(template.expression).names
+  if ('array' in template) return template.array.flatMap(secretsOf)
+  return 'object' in template ? template.object.flatMap(([, value]) => secretsOf(value)) : []
 }
 
 /** A tree is plain JSON, so forms of expressions that come later are walked too. Answers whether all are named. */

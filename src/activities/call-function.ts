@@ -5,11 +5,11 @@ import { notFound } from '../core/problem.ts'
 import { withoutHandles } from '../core/secret-handle.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { runAudited } from '../resources/audited.ts'
-import { callable } from '../resources/catalogue.ts'
+import { callable, isStoring } from '../resources/catalogue.ts'
 import { publishEvent } from '../resources/events.ts'
 import { invokeFunction, invokeLending } from '../resources/functions/invoke.ts'
 import type { FunctionCall } from './contract.ts'
-import type { Lent } from './lending.ts'
+import { type Lent, refuseStored } from './lending.ts'
 
 /**
  * A flow can do no more than a service key.
@@ -28,12 +28,17 @@ export async function callFunction(
   return runAudited(called.operation, scope, called.args, { ...by, shown: withoutHandles(given) })
 }
 
-/** Whoever subscribes would see a secret that is in an event; a function is given it by its own run. */
+/**
+ * Subscribers would see a secret that is in an event, and readers one that is stored; a function is given it by its own
+ * run.
+ * @throws ApplicationFailure (configuration) if a document or an object would hold a secret
+ */
 function withSecrets(
   operation: AnyOperation,
   given: FunctionCall['arguments'],
   { secrecy, secrets }: Lent,
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
+  if (isStoring(operation)) refuseStored(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
   if (operation === invokeFunction) return { operation: invokeLending(secrets), args: secrecy.passes(given) }
   return { operation, args: secrecy.resolved(given) }

@@ -1,6 +1,7 @@
 /** Lends the secrets of a run to one activity of it, and keeps them out of what it answers and fails with. */
 
-import { holdsHandle } from '../core/secret-handle.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { handlesIn, holdsHandle } from '../core/secret-handle.ts'
 import type { FunctionRunInput, LentSecrets } from '../core/work.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { callFailure } from './call-failure.ts'
@@ -45,5 +46,13 @@ export function withValues(run: FunctionRunInput, lent: Lent | undefined): Funct
 export function refuseSecrets(given: FunctionCall['arguments']): void {
   if (!holdsHandle(given)) return
   const detail = 'A secret cannot be given to another flow; that flow declares it in its own `use.secrets`.'
+  throw callFailure('configuration', detail)
+}
+
+/** @throws ApplicationFailure (configuration) if there is a secret in what the operation would store */
+export function refuseStored({ name }: AnyOperation, given: FunctionCall['arguments']): void {
+  const [secret] = handlesIn(given)
+  if (secret === undefined) return
+  const detail = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`
   throw callFailure('configuration', detail)
 }

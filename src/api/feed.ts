@@ -15,7 +15,7 @@ const HEADERS = {
 
 /**
  * Frames of one tick leave in one write.
- * @param enter asks for the caller's right once more. A stream has no next request at which a key that was revoked, a
+ * @param enter asks for the caller's right once more, and the feed for its own conditions. A stream has no next request at which a key that was revoked, a
  *   token that ran out or a tenant that was suspended would be noticed, so it is asked while it lasts
  */
 export function sendFeed(feed: Feed, reply: FastifyReply, enter: () => Promise<void>): void {
@@ -50,10 +50,12 @@ export function sendFeed(feed: Feed, reply: FastifyReply, enter: () => Promise<v
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
-    enter().catch((error: unknown) => {
-      // What cannot be asked now is no refusal.
-      if (error instanceof Problem && error.status < 500) end(error.code)
-    })
+    enter()
+      .then(() => feed.recheck?.())
+      .catch((error: unknown) => {
+        // What cannot be asked now is no refusal.
+        if (error instanceof Problem && error.status < 500) end(error.code)
+      })
   }, LIMITS.feedCheckMs)
   const close = feed.open({ send, taken, end })
   const stop = () => {

@@ -13,6 +13,11 @@ export interface FeedSink {
 export interface Feed {
   /** Begins to send. @returns how to stop; nothing is sent after that */
   open(sink: FeedSink): () => void
+  /**
+   * Asks again if the caller may hear it, for rights that are no part of the credential.
+   * @throws Problem, with whose code the feed ends
+   */
+  readonly recheck?: () => Promise<void>
 }
 
 /** One server-sent event (HTML standard §9.2.6). Data is one line: JSON has no raw line breaks. */

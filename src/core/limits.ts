@@ -198,7 +198,8 @@ export const LIMITS = {
   /** Of the processor, for all documents of one request; and how much of that at a time. */
   planningMs: 2_000,
   turnMs: 10,
-  memoMs: 5_000,
+  /** With `feedCheckMs` on top, less than the 5 s within which a change of settings is everywhere. */
+  memoMs: 3_500,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */
   conditionCharsMax: 1_000,

@@ -52,16 +52,28 @@ export function givenKey(stored: string): string {
   return names.join('/').replaceAll(BACKSLASH, '\\').replaceAll(PERCENT, '%')
 }
 
+/** Whether it is the beginning of keys that ends at a slash, and has none of what no key has. */
+export function isPrefix(text: string): boolean {
+  return text.endsWith('/') && !text.startsWith('/') && faultOf(text) === undefined
+}
+
 function checkKey(key: string): void {
+  const fault = faultOf(key)
+  if (fault !== undefined) throw fault
+}
+
+/** Why it is no key; undefined if it is one. */
+function faultOf(key: string): Problem | undefined {
   const bytes = Buffer.byteLength(key)
-  if (bytes === 0) throw invalid('It is empty.')
+  if (bytes === 0) return invalid('It is empty.')
   if (bytes > LIMITS.objectKeyBytesMax) {
-    throw tooLong(`A key has at most ${LIMITS.objectKeyBytesMax} bytes of UTF-8; this one has ${bytes}.`)
+    return tooLong(`A key has at most ${LIMITS.objectKeyBytesMax} bytes of UTF-8; this one has ${bytes}.`)
   }
-  if (/\p{Cc}|\p{Cs}/u.test(key)) throw invalid('It holds a control character or half a surrogate.')
+  if (/\p{Cc}|\p{Cs}/u.test(key)) return invalid('It holds a control character or half a surrogate.')
   if (key.split(/[/\\]/).some((segment) => segment === '.' || segment === '..')) {
-    throw invalid('`.` and `..` are not taken as parts of a key.')
+    return invalid('`.` and `..` are not taken as parts of a key.')
   }
+  return undefined
 }
 
 const invalid = (detail: string) => new Problem('InvalidKey', { detail })

@@ -37,6 +37,11 @@ export function holdsHandle(value: Json): boolean {
   return JSON.stringify(value).search(handles()) >= 0
 }
 
+/** Names of the secrets of which a handle, or what looks like one, is anywhere in the value. */
+export function handlesIn(value: Json): readonly string[] {
+  return [...JSON.stringify(value).matchAll(handles())].map(([, name = '']) => name)
+}
+
 /**
  * The value with `***` in place of each handle: for what people see, and for what comes to a run from outside. JSON
  * writes the letters of a handle as they are.

@@ -37,6 +37,11 @@ const LOCAL: readonly AnyOperation[] = [
   publishEvent,
 ]
 
+/** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
+const STORING: readonly AnyOperation[] = [createDocument, updateDocument, putObject]
+
+export const isStoring = (operation: AnyOperation): boolean => STORING.includes(operation)
+
 export function callable(name: string): AnyOperation | undefined {
   return CALLABLE.find((operation) => operation.name === name)
 }
@@ -46,6 +51,7 @@ export interface CatalogueFunction {
   readonly required: readonly string[]
   readonly optional: readonly string[]
   readonly local?: true
+  readonly stores?: true
 }
 
 /** What the compiler is told of each: its arguments, so that a wrong one is a fault of the definition. */
@@ -55,6 +61,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fro
     const required: readonly string[] = input.required ?? []
     const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
     const local = LOCAL.includes(operation) ? { local: true as const } : {}
-    return [name, { description: summary, required, optional, ...local }]
+    const stores = isStoring(operation) ? { stores: true as const } : {}
+    return [name, { description: summary, required, optional, ...local, ...stores }]
   }),
 )

@@ -1,10 +1,10 @@
 /** Who may hear of changes of documents: a key that may not read a collection does not hear of it either. */
 
 import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
 import { type Admits, isOfChanges } from '../platform/events/events.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
-import { declarationOf } from './schemas/declarations.ts'
+import { anonSettings, closedCollection } from './anon.ts'
+import { anonAccess, declarationOf } from './schemas/declarations.ts'
 
 /**
  * What of a topic's events the caller may hear; undefined where it is everything.
@@ -12,9 +12,11 @@ import { declarationOf } from './schemas/declarations.ts'
  */
 export async function admissionTo(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
   if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
-  const named = collectionOf(topic)
-  if (named !== undefined && !(await anonReads(scope, named)))
-    throw new Problem('forbidden', { detail: `Anon keys may not read the collection ${named}.` })
+  const name = collectionOf(topic)
+  if (name !== undefined) {
+    const { reads, isDefault } = await readingOf(scope, name)
+    if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
+  }
   return admissionOfAnon(scope)
 }
 
@@ -24,8 +26,11 @@ function collectionOf(topic: string): string | undefined {
   return name === '*' ? undefined : name
 }
 
-const anonReads = async (scope: WorkspaceScope, collection: string) =>
-  (await declarationOf(scope, collection))?.anon.read !== false
+/** Whether anon keys may read a collection, and whether the workspace's setting decides that. */
+async function readingOf(scope: WorkspaceScope, collection: string) {
+  const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
+  return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }
+}
 
 /**
  * An anon key hears a change where it could read the collection when it was made, which stands with the change, and
@@ -34,7 +39,7 @@ const anonReads = async (scope: WorkspaceScope, collection: string) =>
 function admissionOfAnon(scope: WorkspaceScope): Admits {
   const known = new Map<string, { readonly reads: boolean; readonly untilMs: number }>()
   const ask = async (collection: string) => {
-    const reads = await anonReads(scope, collection)
+    const { reads } = await readingOf(scope, collection)
     if (known.size >= LIMITS.schemasPerWorkspaceMax) known.clear()
     known.set(collection, { reads, untilMs: Date.now() + LIMITS.feedCheckMs })
     return reads

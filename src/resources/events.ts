@@ -6,6 +6,7 @@ import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { cloudEvent, isOfChanges } from '../platform/events/events.ts'
+import { requireEvents } from './anon.ts'
 import { admissionTo } from './changes.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
 import { spend } from './quotas/spend.ts'
@@ -62,7 +63,8 @@ export const subscribeEvents = inWorkspace({
     topic: TopicPattern,
     workspace: Type.Optional(
       Type.Literal('self', {
-        description: 'Only what this workspace publishes. Changes below `collections` always are.',
+        description:
+          'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys hear.',
       }),
     ),
     last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,10}$' })),
@@ -76,12 +78,17 @@ export const subscribeEvents = inWorkspace({
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {
-    const admits = await admissionTo(scope, topic)
-    return scope.events.subscribe({
+    const admission = async () => {
+      await requireEvents(scope)
+      return admissionTo(scope, topic)
+    }
+    const admits = await admission()
+    const feed = await scope.events.subscribe({
       topic,
-      ownWorkspace: workspace === 'self',
+      ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),
       ...(admits !== undefined && { admits }),
     })
+    return { ...feed, recheck: async () => void (await admission()) }
   },
 })

@@ -7,6 +7,7 @@ import { checkBucket } from '../core/object-key.ts'
 import { PageInput, PageOf } from '../core/page.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { requirePublic } from './anon.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
 
 // Names are checked in `run`, since the answer has S3's code for them.
@@ -72,8 +73,10 @@ export const headObject = inWorkspace({
     headers: { if_match: 'if-match', if_none_match: 'if-none-match' },
     reply: 'bytes',
   },
-  run: (scope, { bucket, key, ...conditions }) =>
-    scope.objects.head({ bucket: checkBucket(bucket), key }, conditions),
+  run: async (scope, { bucket, key, ...conditions }) => {
+    await requirePublic(scope, key)
+    return scope.objects.head({ bucket: checkBucket(bucket), key }, conditions)
+  },
 })
 
 export const getObject = inWorkspace({
@@ -94,8 +97,10 @@ export const getObject = inWorkspace({
     headers: { range: 'range', if_match: 'if-match', if_none_match: 'if-none-match' },
     reply: 'bytes',
   },
-  run: (scope, { bucket, key, ...conditions }) =>
-    scope.objects.get({ bucket: checkBucket(bucket), key }, conditions),
+  run: async (scope, { bucket, key, ...conditions }) => {
+    await requirePublic(scope, key)
+    return scope.objects.get({ bucket: checkBucket(bucket), key }, conditions)
+  },
 })
 
 export const deleteObject = inWorkspace({
@@ -136,6 +141,7 @@ export const listObjects = inWorkspace({
   output: PageOf(Listed),
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
+    await requirePublic(scope, prefix)
     const after = page_after === undefined ? {} : { after: readCursor(page_after) }
     const { data, next } = await scope.objects.list(checkBucket(bucket), { prefix, size, ...after })
     return {

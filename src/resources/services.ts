@@ -1,10 +1,12 @@
-/** Switches of a workspace: experimental features, and addresses its flows may reach although they are not public. */
+/** Settings of a workspace: experimental features, what anon keys may do, addresses its flows may reach although they are not public. */
 
 import Type, { type Static } from 'typebox'
 import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
+import { ANON_DEFAULTS, ANON_MEMO, Anon, AnonAsked, checkPrefixes, PublicRead } from './anon.ts'
 import { Id, Input, OptionalTime, onStructure, Ref } from './kinds.ts'
 
 /** Everything that is off until it is switched on (decisions §9). */
@@ -28,30 +30,40 @@ export const Services = Type.Object({
   workspace_id: Id('ws'),
   experimental: Experimental,
   egress: Type.Object({ allow: Allow }),
+  anon: Anon,
+  objects: Type.Object({ public_read: PublicRead }),
   updated_at: OptionalTime,
 })
 export type Services = Static<typeof Services>
 
 export const configureServices = onStructure({
   name: 'service.configure',
-  summary: 'Switch experimental features of a workspace; an operator also opens addresses for its flows',
+  summary:
+    'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
     experimental: Type.Optional(Experimental),
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
+    anon: Type.Optional(AnonAsked),
+    objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress }) => {
+  run: async (scope, { workspace_id, experimental, egress, anon, objects }) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
+    if (objects !== undefined) checkPrefixes(objects.public_read)
     const writes: Sql[] = []
     if (experimental !== undefined) writes.push(switchFeatures(workspace_id, experimental))
     if (egress !== undefined) writes.push(openAddresses(workspace_id, egress.allow))
+    if (anon !== undefined) writes.push(setAnon(workspace_id, anon))
+    if (objects !== undefined) writes.push(openPrefixes(workspace_id, objects.public_read))
     await scope.batch(...writes)
-    return readServices(scope, workspace_id)
+    const { tenantId, services } = await readServices(scope, workspace_id)
+    scope.forget({ tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
+    return services
   },
 })
 
@@ -65,6 +77,16 @@ const openAddresses = (workspaceId: string, allow: readonly string[]) => sql`
   select tenant_id, id, ${JSON.stringify(allow)}::jsonb from workspaces where id = ${workspaceId}
   on conflict (tenant_id, workspace_id) do update set egress_allow = excluded.egress_allow, updated_at = now()`
 
+const setAnon = (workspaceId: string, anon: Partial<Anon>) => sql`
+  insert into services (tenant_id, workspace_id, anon)
+  select tenant_id, id, ${JSON.stringify(anon)}::jsonb from workspaces where id = ${workspaceId}
+  on conflict (tenant_id, workspace_id) do update set anon = services.anon || excluded.anon, updated_at = now()`
+
+const openPrefixes = (workspaceId: string, prefixes: readonly string[]) => sql`
+  insert into services (tenant_id, workspace_id, public_read)
+  select tenant_id, id, ${JSON.stringify(prefixes)}::jsonb from workspaces where id = ${workspaceId}
+  on conflict (tenant_id, workspace_id) do update set public_read = excluded.public_read, updated_at = now()`
+
 export const getServices = onStructure({
   name: 'service.get',
   summary: 'Read the switches of a workspace',
@@ -72,17 +94,34 @@ export const getServices = onStructure({
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,
   http: { method: 'GET', path: '/v1/services' },
-  run: (scope, { workspace_id }) => readServices(scope, workspace_id),
+  run: async (scope, { workspace_id }) => (await readServices(scope, workspace_id)).services,
 })
 
-async function readServices(scope: AdminScope, workspaceId: string): Promise<Services> {
-  const row = await scope.row<{ experimental: Feature[]; allow: string[]; updated_at: string | null }>(sql`
-    select coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow, s.updated_at
+interface Row {
+  readonly tenant_id: string
+  readonly experimental: Feature[]
+  readonly allow: string[]
+  readonly anon: Partial<Anon>
+  readonly public_read: string[]
+  readonly updated_at: string | null
+}
+
+async function readServices(
+  scope: AdminScope,
+  workspaceId: string,
+): Promise<{ tenantId: string; services: Services }> {
+  const row = await scope.row<Row>(sql`
+    select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
+      coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`)
   if (row === undefined) throw notFound('workspace')
-  const { experimental, allow, updated_at } = row
-  return { workspace_id: workspaceId, experimental, egress: { allow }, updated_at }
+  const { tenant_id: tenantId, experimental, allow, public_read, updated_at } = row
+  const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
+  return {
+    tenantId,
+    services: { workspace_id: workspaceId, experimental, egress, anon, objects, updated_at },
+  }
 }
 
 /** The addresses that a workspace's flows may reach besides the public ones, as of a few seconds ago. The scope is an admin's. */

@@ -26,6 +26,7 @@ const NOT_OF_FORM: ReadonlySet<string> = new Set([
   'cron_invalid',
   'pattern_refused',
   'secret_not_named',
+  'secret_stored',
   'unknown_secret',
 ])
 

@@ -50,7 +50,8 @@ test('collections are listed by name, declared or not, with documents or not', a
   ]
   for (const size of [1, 2, 5, 50]) {
     expect(await list(room.service, size)).toEqual(all)
-    expect(await list(room.anon, size)).toEqual(all.filter(({ name }) => name !== 'a'))
+    const names = all.flatMap(({ name }) => (name === 'a' ? [] : [{ name }]))
+    expect(await list(room.anon, size)).toEqual(names)
   }
   expect(await list(sibling.service)).toEqual([undeclared('foreign')])
 })

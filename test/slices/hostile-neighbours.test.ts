@@ -11,7 +11,7 @@ const bucketOf = async (room: Room): Promise<string> =>
 function slowReader(path: string, room: Room): Socket {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect(Number(port), hostname).on('error', () => {})
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\napikey: ${room.anon['apikey']}\r\n\r\n`)
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\napikey: ${room.service['apikey']}\r\n\r\n`)
   return socket.pause()
 }
 
@@ -23,9 +23,9 @@ test("slow readers of one tenant's objects hold its own share of the store's con
   await call('PUT', small, { as: other.service, body: '{}' })
   const readers = Array.from({ length: 300 }, () => slowReader(large, room))
   await new Promise((done) => setTimeout(done, 5_000))
-  for (let n = 0; n < 8; n++) expect((await call('GET', small, { as: other.anon })).status).toBe(200)
+  for (let n = 0; n < 8; n++) expect((await call('GET', small, { as: other.service })).status).toBe(200)
   for (const reader of readers) reader.destroy()
-  await eventually(async () => (await call('HEAD', large, { as: room.anon })).status === 200 || undefined)
+  await eventually(async () => (await call('HEAD', large, { as: room.service })).status === 200 || undefined)
 }, 60_000)
 
 test('slow queries of one tenant hold its own share of the connections to the database alone', async () => {

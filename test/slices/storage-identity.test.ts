@@ -77,7 +77,7 @@ describe('what it may do', () => {
     ]) {
       await expect(work()).rejects.toMatchObject(denied)
     }
-    expect((await call('GET', `/v1/objects/${foreign.bucket}/k`, { as: other.anon })).body).toBe('theirs')
+    expect((await call('GET', `/v1/objects/${foreign.bucket}/k`, { as: other.service })).body).toBe('theirs')
   })
 
   test('a bucket whose name begins with its own name is another one', async () => {

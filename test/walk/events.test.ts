@@ -115,7 +115,7 @@ test('the other tenant hears nothing on the same topic', async () => {
   expect(hearsB.messages()).toHaveLength(1)
 })
 
-test('another workspace of the tenant hears, and the envelope names where it was said', async () => {
+test('another workspace publishes – a service key hears it and reads where it was said, an anon key does not hear it', async () => {
   const { a } = world
   const sent = { tenant_id: a.tenant, name: 'Second', slug: 'second' }
   const made = await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -124,11 +124,17 @@ test('another workspace of the tenant hears, and the envelope names where it was
     kind: 'service',
     name: 'second',
   })
-  const stream = await subscribe('a', 'tenantwide')
+  const anon = await subscribe('a', 'tenantwide')
+  const stream = await Stream.open('/v1/events/subscribe?topic=tenantwide', a.service)
+  streams.push(stream)
+  await stream.next(({ event }) => event === 'ready')
   const second = new Caller({ apikey: str(key, 'key') })
   expectStatus(await second.post('/v1/events/publish', { topic: 'tenantwide', data: { n: 1 } }), 202)
   const heard = await stream.next(carries(1))
   expect(str(heard.data, 'source')).toContain(str(made, 'id'))
+  expectStatus(await publish('a', 'tenantwide', { n: 2 }), 202)
+  await anon.next(carries(2))
+  expect(anon.messages()).toHaveLength(1)
 })
 
 test('subscribing without a topic is a problem', async () => {

@@ -23,7 +23,8 @@ test('every table of the schemas forces row-level security and has a policy', as
 
 test('a table of a collection is bound to its tenant and workspace and nothing else, in every policy', async () => {
   const room = await aRoom()
-  const [open, closed] = [await aTable(room), await aTable(room, { access: { anon: { read: false } } })]
+  const reading = (read: boolean) => aTable(room, { access: { anon: { read } } })
+  const [open, silent, closed] = [await reading(true), await aTable(room), await reading(false)]
   const policies = (id: string) =>
     asSuperuser(
       'select policyname, cmd, qual, with_check from pg_policies where schemaname = $1 and tablename = $2 order by 1',
@@ -35,7 +36,11 @@ test('a table of a collection is bound to its tenant and workspace and nothing e
   const owner = { policyname: 'owner', cmd: 'SELECT', qual: bound, with_check: null }
   const service = { policyname: 'service', cmd: 'ALL', qual: bound, with_check: bound }
   const anon = { policyname: 'anon', cmd: 'SELECT', qual: bound, with_check: null }
+  // A declaration that does not say follows the workspace's setting.
+  const setting = '( SELECT tenon.anon_workspace() AS anon_workspace)'
+  const bySetting = { ...anon, qual: bound.replace('tenon.workspace()', setting) }
   expect(await policies(open.id)).toEqual([anon, counting, owner, service])
+  expect(await policies(silent.id)).toEqual([bySetting, counting, owner, service])
   expect(await policies(closed.id)).toEqual([counting, owner, service])
   const ref = [room.tenantId, room.workspaceId]
   expect(await masked('tenon_anon', ref, `select c1 from tenon_data."${open.id}"`)).toEqual([{ c1: '1' }])

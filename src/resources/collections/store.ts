@@ -3,7 +3,7 @@
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Declaration } from '../schemas/declarations.ts'
+import type { AnonAccess, Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
 import type { Filter, OrderKey } from './grammar/filter.ts'
 
@@ -12,6 +12,8 @@ export interface Collection {
   readonly name: string
   /** Undefined where nobody declared it. */
   readonly declared?: Declaration
+  /** What anon keys may do in it. */
+  readonly anon: AnonAccess
 }
 
 /** Fields that were checked, and their JSON. */

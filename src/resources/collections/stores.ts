@@ -1,14 +1,9 @@
 /** Which store a collection is in, what is known of it, and what the caller may do there. */
 
-import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import {
-  type AnonAccess,
-  type Declaration,
-  declarationOf,
-  forgetDeclaration,
-} from '../schemas/declarations.ts'
+import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
+import { type AnonAccess, anonAccess, declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
 import { DeclaredMeanwhile } from './postgres/missed.ts'
 import { postgresStore } from './postgres/store.ts'
@@ -49,6 +44,7 @@ export async function inCollections<T>(
       const isOutOfDate = error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate || left === 0) throw error
       for (const name of wanted.keys()) forgetDeclaration(scope, name)
+      scope.forget(ANON_MEMO)
     }
   }
 }
@@ -76,28 +72,27 @@ async function placesOf(
 }
 
 async function placeOf(scope: WorkspaceScope, name: string): Promise<Where> {
-  const declared = await declarationOf(scope, name)
+  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
+  const anon = anonAccess(declared, settings)
   const { documents } = scope
   const elsewhere = declared?.store !== 'relational' && documents !== undefined
   return {
-    store: elsewhere ? mongoStore(lets(declared) ? documents.writable : documents) : postgresStore,
-    collection: { name, ...(declared !== undefined && { declared }) },
+    store: elsewhere ? mongoStore(lets(anon) ? documents.writable : documents) : postgresStore,
+    collection: { name, anon, ...(declared !== undefined && { declared }) },
   }
 }
 
 /** Whether anon keys may write at all; each change is permitted by itself before. */
-const lets = (declared: Declaration | undefined) =>
-  declared !== undefined && (declared.anon.create || declared.anon.update || declared.anon.delete)
-
-const READS_ONLY: AnonAccess = { read: true, create: false, update: false, delete: false }
+const lets = (anon: AnonAccess) => anon.create || anon.update || anon.delete
 
 /** The policies say the same; here it gets a reason. */
-function permit(scope: WorkspaceScope, { name, declared }: Collection, rights: readonly Right[]): void {
+function permit(scope: WorkspaceScope, { name, declared, anon }: Collection, rights: readonly Right[]): void {
   if (scope.actor.role !== 'anon') return
-  const missing = rights.find((right) => !(declared?.anon ?? READS_ONLY)[right])
-  if (missing === undefined) return
-  throw new Problem('forbidden', {
-    detail: `Anon keys may not ${missing} documents of ${name}.`,
-    hint: `The declaration of a collection lets them: "access": {"anon": {"${missing}": true}}.`,
+  const right = rights.find((one) => !anon[one])
+  if (right === undefined) return
+  throw closedCollection(scope, {
+    name,
+    right,
+    isDefault: right === 'read' && declared?.anon.read === undefined,
   })
 }

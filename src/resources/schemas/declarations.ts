@@ -2,6 +2,7 @@
 
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { AnonSettings } from '../anon.ts'
 import type { Format } from './canonical.ts'
 import { formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
 import { type Defaults, defaultsOf } from './defaults.ts'
@@ -17,8 +18,8 @@ export interface Declaration {
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
-  /** What anon keys may do. */
-  readonly anon: AnonAccess
+  /** What anon keys may do, as far as the declaration says. */
+  readonly anon: Partial<AnonAccess>
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -34,7 +35,14 @@ export interface AnonAccess {
   readonly update: boolean
   readonly delete: boolean
 }
-const ANON: AnonAccess = { read: true, create: false, update: false, delete: false }
+
+/** What anon keys may do in a collection, declared or not. */
+export function anonAccess(
+  declared: Pick<Declaration, 'anon'> | undefined,
+  { collections }: Pick<AnonSettings, 'collections'>,
+): AnonAccess {
+  return { read: collections === 'read', create: false, update: false, delete: false, ...declared?.anon }
+}
 
 export const memoKey = (collection: string) => `schema/${collection}`
 
@@ -50,7 +58,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   const { id, relation, store, mode, columns, indexes, access, schema } = row
   return {
     ...{ id, relation, store, mode, columns, indexes },
-    anon: { ...ANON, ...access.anon },
+    anon: access.anon ?? {},
     schema: prepare(schema),
     scalars: scalarsOf(schema),
     formats: formatsOf(schema),

@@ -5,11 +5,12 @@ import { Problem } from '../../core/problem.ts'
 import { Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
+import { ANON_DEFAULTS } from '../anon.ts'
 import type { Filter, OrderKey } from '../collections/grammar/filter.ts'
 import { mongoStore } from '../collections/mongo/store.ts'
 import { postgresStore } from '../collections/postgres/store.ts'
 import type { Store, Stored } from '../collections/store.ts'
-import type { Declaration } from './declarations.ts'
+import { anonAccess, type Declaration } from './declarations.ts'
 import type { Prepared } from './prepare.ts'
 import { type Fault, faultsOf } from './validate.ts'
 
@@ -86,7 +87,8 @@ export class Examination {
 
   async #pages(scope: WorkspaceScope, filter: Filter): Promise<void> {
     const store = this.#store(scope)
-    const collection = { name: this.#collection, declared: this.#was }
+    const declared = this.#was
+    const collection = { name: this.#collection, declared, anon: anonAccess(declared, ANON_DEFAULTS) }
     const limit = LIMITS.examinedAtOnce
     let last: string | undefined
     do {

@@ -28,7 +28,8 @@ const Access = Type.Object(
   },
   {
     additionalProperties: false,
-    description: 'What anon keys may do. Where nothing is said they read and change nothing.',
+    description:
+      'What anon keys may do. By default they change nothing, and read if the setting `anon.collections` of the workspace says so.',
   },
 )
 export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {

@@ -1,4 +1,4 @@
-/** Documents that were not found in what was remembered as undeclared: they may stand in a table of their own by now. */
+/** Asks, after documents were not found, if what is remembered of their collection is out of date. */
 
 import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
@@ -8,8 +8,9 @@ import type { Collection } from '../store.ts'
 export class DeclaredMeanwhile extends Error {}
 
 /**
- * Asks whether one of them is declared, where it was taken for undeclared. A table that is gone says so by itself, and so
- * does the trigger of what is written; but what is read where nothing can be would be an empty success.
+ * Asks if one of them is declared that was taken for undeclared, or closed to anon keys that was taken for open. A table
+ * that is gone says so by itself, and so does the trigger of what is written; but what is read where nothing can be would
+ * be an empty success.
  * @throws DeclaredMeanwhile
  */
 export async function refuseDeclared(
@@ -17,9 +18,11 @@ export async function refuseDeclared(
   collections: readonly Collection[],
 ): Promise<void> {
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
-  if (names.length === 0) return
+  const mayBeClosed =
+    scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)
+  if (names.length === 0 && !mayBeClosed) return
   const found = await scope.rows(sql`
-    select collection from schemas
-    where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb)) limit 1`)
+    select from schemas where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb))
+    union all select where ${mayBeClosed}::boolean and tenon.anon_workspace() is null limit 1`)
   if (found.length > 0) throw new DeclaredMeanwhile()
 }

@@ -158,7 +158,7 @@ function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Step[] {
 
 /** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
 const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
-  actor.role === 'anon' && collection.declared?.anon.read === false
+  actor.role === 'anon' && !collection.anon.read
 
 const alike = (a: Write | undefined, b: Write) =>
   a?.change.verb === 'create' &&
@@ -188,9 +188,9 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
 
-const purposeOf = ({ name, declared }: Write['collection'], oneOfMany: boolean): Purpose => ({
+const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): Purpose => ({
   ...{ collection: name, oneOfMany },
-  anonReads: declared?.anon.read !== false,
+  anonReads: anon.read,
 })
 
 /** The document as it was sent: who may not read is shown nothing else. */

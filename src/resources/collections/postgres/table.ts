@@ -52,7 +52,7 @@ const TABLES = new WeakMap<Declaration, Table>()
 const UNDECLARED = new Map<string, Table>()
 
 /** The same one each time, while it is remembered: statements on it are put together once. */
-export function tableOf({ name, declared }: Collection): Table {
+export function tableOf({ name, declared }: Pick<Collection, 'name' | 'declared'>): Table {
   const known = declared === undefined ? UNDECLARED.get(name) : TABLES.get(declared)
   if (known !== undefined) return known
   const table = declared === undefined ? undeclared(name) : ofDeclaration(declared)

@@ -1,0 +1,391 @@
+/** Anon keys: they ship in web pages, so they read and hear what their workspace opens to them, and nothing else. */
+
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { hear, heardAtLeast, messages, stopHearing } from '../support/hear.ts'
+import { masked } from '../support/masked.ts'
+import { aSecondNode } from '../support/node.ts'
+import { bucketOf, configured, configuring, opened } from '../support/settings.ts'
+import {
+  aRoom,
+  aStoringRoom,
+  aWorkspace,
+  type Caller,
+  call,
+  eventually,
+  type Room,
+} from '../support/tenants.ts'
+
+afterEach(stopHearing)
+
+const PAST = { 'last-event-id': '0-0' }
+const at = (collection: string) => `/v1/collections/${collection}/documents`
+const create = (room: Room, collection: string, body: object = { n: 1 }) =>
+  call('POST', at(collection), { as: room.service, body })
+const publish = (room: Room, topic: string, data: unknown) =>
+  call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
+const subscribing = (as: Caller, topic: string) => call('GET', `/v1/events/subscribe?topic=${topic}`, { as })
+const datas = (heard: Parameters<typeof messages>[0]) => messages(heard).map(({ data }) => data.data)
+const declared = async (room: Room, collection: string, access: object) => {
+  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
+  const { status } = await call('POST', '/v1/schemas', { as: room.operator, body })
+  expect(status).toBe(201)
+}
+
+/** A refusal that says which setting refuses and how an admin changes it. */
+function expectClosed({ status, body }: Awaited<ReturnType<typeof call>>, setting: string, room: Room): void {
+  expect([status, body.code], JSON.stringify(body)).toEqual([403, 'forbidden'])
+  expect(body.detail).toContain(setting)
+  expect(body.hint).toContain('POST /v1/services/configure')
+  expect(body.hint).toContain(room.workspaceId)
+}
+
+describe('settings', () => {
+  test('a new workspace – nothing is set – read, none, workspace', async () => {
+    const room = await aRoom()
+    const { body } = await call('GET', `/v1/services?workspace_id=${room.workspaceId}`, { as: room.operator })
+    expect(body).toMatchObject({
+      anon: { collections: 'read', objects: 'none', events: 'workspace' },
+      objects: { public_read: [] },
+    })
+  })
+
+  test('one member is set – the others keep their values', async () => {
+    const room = await aRoom()
+    await configured(room, { anon: { events: 'none' } })
+    await configured(room, { anon: { collections: 'none' } })
+    const body = await configured(room, { experimental: [] })
+    expect(body.anon).toEqual({ collections: 'none', objects: 'none', events: 'none' })
+  })
+
+  const prefixes = [
+    '',
+    'public',
+    '/',
+    '/public/',
+    '../',
+    'public/../',
+    'public/./',
+    'a\\..\\b/',
+    'a\u0000/',
+    'a\n/',
+  ]
+  test.each<object>([
+    { anon: { collections: 'all' } },
+    { anon: { objects: 'read' } },
+    { anon: { events: 'tenant' } },
+    { anon: { documents: 'none' } },
+    ...prefixes.map((prefix) => ({ objects: { public_read: [prefix] } })),
+  ])('%j – is refused and changes nothing', async (settings) => {
+    const room = await aRoom()
+    const { status, body } = await configuring(room, settings)
+    expect([status, body.code], JSON.stringify(body)).toEqual([400, 'validation_failed'])
+    const { body: now } = await call('GET', `/v1/services?workspace_id=${room.workspaceId}`, {
+      as: room.operator,
+    })
+    expect(now).toMatchObject({ anon: { objects: 'none' }, objects: { public_read: [] } })
+  })
+
+  test('keys – set no settings; an admin of another tenant does not either', async () => {
+    const [room, stranger] = await Promise.all([aRoom(), aRoom()])
+    for (const as of [room.anon, room.service, stranger.service]) {
+      const body = { workspace_id: room.workspaceId, anon: { objects: 'public' } }
+      expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(403)
+    }
+    const ref = [stranger.tenantId, stranger.workspaceId]
+    const text = `update tenon.services set anon = '{}' where workspace_id = '${room.workspaceId}' returning 1`
+    await configured(room, { anon: { collections: 'none' } })
+    expect(await masked('tenon_admin', ref, text)).toEqual([])
+    for (const mask of ['tenon_anon', 'tenon_service'])
+      await expect(masked(mask, [room.tenantId, room.workspaceId], text)).rejects.toThrow(/permission denied/)
+  })
+})
+
+describe('events', () => {
+  test('a sibling workspace publishes – an anon key hears nothing of it, live or from the past', async () => {
+    const room = await aRoom()
+    const sibling = await aWorkspace(room)
+    const live = await hear({}, `topic=orders.*&apikey=${room.anon['apikey']}`)
+    const service = await hear(room.service, 'topic=orders.*')
+    await publish(sibling, 'orders.created', { card: 'internal' })
+    await publish(room, 'orders.created', { card: 'own' })
+    expect((await heardAtLeast(service, 2)).map(({ data }) => data.data.card)).toEqual(['internal', 'own'])
+    const past = await hear(room.anon, 'topic=orders.*', PAST)
+    for (const heard of [live, past]) {
+      await heardAtLeast(heard, 1)
+      expect(datas(heard)).toEqual([{ card: 'own' }])
+    }
+  })
+
+  test('events: none – every subscription of an anon key is refused, an open one ends; a service key stays', async () => {
+    const room = await aRoom()
+    const [events, changes, service] = await Promise.all([
+      hear(room.anon, 'topic=orders.*'),
+      hear(room.anon, 'topic=collections.*'),
+      hear(room.service, 'topic=orders.*'),
+    ])
+    await configured(room, { anon: { events: 'none' } })
+    const ended = Date.now()
+    for (const heard of [events, changes]) {
+      const end = await eventually(async () => heard.find(({ event }) => event === 'end'), 5_000)
+      expect(end.data).toEqual({ code: 'forbidden' })
+    }
+    expect(Date.now() - ended).toBeLessThan(5_000)
+    for (const topic of ['orders.*', 'collections.*', 'collections.todos.created'])
+      expectClosed(await subscribing(room.anon, topic), 'anon.events', room)
+    await publish(room, 'orders.created', 1)
+    await heardAtLeast(service, 1)
+    expect(service.find(({ event }) => event === 'end')).toBeUndefined()
+    await configured(room, { anon: { events: 'workspace' } })
+    expect((await subscribing(room.anon, 'orders.*')).status).toBe(200)
+  })
+
+  test('collections: none – changes are not heard, by streams that are open neither, and not when it is open again', async () => {
+    const room = await aRoom()
+    await declared(room, 'shown', { anon: { read: true } })
+    const live = await hear(room.anon, 'topic=collections.*')
+    const narrow = await hear(room.anon, 'topic=collections.todos.*')
+    const service = await hear(room.service, 'topic=collections.*')
+    await create(room, 'todos', { n: 1 })
+    await heardAtLeast(live, 1)
+    await configured(room, { anon: { collections: 'none' } })
+    // An open stream asks once a second.
+    await new Promise((done) => setTimeout(done, 1_500))
+    await create(room, 'todos', { n: 2 })
+    await create(room, 'shown', { n: 3 })
+    await heardAtLeast(service, 3)
+    const documents = (heard: Parameters<typeof messages>[0]) => datas(heard).map(({ document }) => document)
+    await heardAtLeast(live, 2)
+    expect(documents(live)).toEqual([{ n: 1 }, { n: 3 }])
+    const end = await eventually(async () => narrow.find(({ event }) => event === 'end'), 5_000)
+    expect(end.data).toEqual({ code: 'forbidden' })
+    expectClosed(await subscribing(room.anon, 'collections.todos.*'), 'anon.collections', room)
+    expect((await subscribing(room.anon, 'collections.shown.*')).status).toBe(200)
+    await configured(room, { anon: { collections: 'read' } })
+    const past = await hear(room.anon, 'topic=collections.*', PAST)
+    await heardAtLeast(past, 2)
+    expect(documents(past)).toEqual([{ n: 1 }, { n: 3 }])
+  })
+})
+
+describe('collections', () => {
+  const READS = (name: string): [string, string, object?][] => [
+    ['GET', at(name)],
+    ['GET', `${at(name)}?count=exact`],
+    ['GET', `${at(name)}/01890a5d-ac96-774b-bcce-b302099a8057`],
+    ['POST', `/v1/collections/${name}/query`, {}],
+    ['GET', `/v1/collections/${name}/export`],
+  ]
+
+  test('the list – an anon key is shown names only', async () => {
+    const room = await aRoom()
+    await create(room, 'loose')
+    await declared(room, 'kept', {})
+    await declared(room, 'hidden', { anon: { read: false } })
+    const { body } = await call('GET', '/v1/collections', { as: room.anon })
+    expect(body.data).toEqual([{ name: 'kept' }, { name: 'loose' }])
+  })
+
+  test('collections: none – what says nothing itself is closed to anon keys, what says so stays open', async () => {
+    const room = await aRoom()
+    await create(room, 'loose')
+    await declared(room, 'silent', {})
+    await declared(room, 'shown', { anon: { read: true } })
+    for (const name of ['silent', 'shown']) await create(room, name)
+    for (const name of ['loose', 'silent', 'shown'])
+      expect((await call('GET', at(name), { as: room.anon })).status).toBe(200)
+    await configured(room, { anon: { collections: 'none' } })
+    for (const name of ['loose', 'silent', 'absent'])
+      for (const [method, path, body] of READS(name))
+        expectClosed(
+          await call(method, path, { as: room.anon, ...(body && { body }) }),
+          'anon.collections',
+          room,
+        )
+    expect((await call('GET', at('shown'), { as: room.anon })).body.data).toHaveLength(1)
+    expect((await call('GET', '/v1/collections', { as: room.anon })).body.data).toEqual([{ name: 'shown' }])
+    for (const name of ['loose', 'silent', 'shown'])
+      expect((await call('GET', at(name), { as: room.service })).body.data).toHaveLength(1)
+    expect((await call('GET', '/v1/collections', { as: room.service })).body.data).toHaveLength(3)
+    await configured(room, { anon: { collections: 'read' } })
+    expect((await call('GET', at('loose'), { as: room.anon })).status).toBe(200)
+  })
+
+  test('collections: none – the database itself shows an anon key nothing', async () => {
+    const room = await aRoom()
+    const ref = [room.tenantId, room.workspaceId]
+    await create(room, 'loose')
+    const body = { workspace_id: room.workspaceId, collection: 'silent', store: 'relational', schema: {} }
+    const { body: schema } = await call('POST', '/v1/schemas', { as: room.operator, body })
+    await create(room, 'silent')
+    const texts = ['select id from tenon.documents', `select id from tenon_data."${schema.id}"`]
+    for (const text of texts) expect(await masked('tenon_anon', ref, text)).toHaveLength(1)
+    await configured(room, { anon: { collections: 'none' } })
+    for (const text of texts) {
+      expect(await masked('tenon_anon', ref, text)).toEqual([])
+      expect(await masked('tenon_service', ref, text)).toHaveLength(1)
+    }
+  })
+
+  test('collections: none – an anon key that may create is shown nothing but what it sent', async () => {
+    const room = await aRoom()
+    await configured(room, { anon: { collections: 'none' } })
+    await declared(room, 'box', { anon: { create: true, update: true } })
+    const made = await call('POST', at('box'), { as: room.anon, body: { n: 1 } })
+    expect([made.status, made.body.n]).toEqual([201, 1])
+    const path = `${at('box')}/${made.body.id}`
+    expectClosed(await call('GET', path, { as: room.anon }), 'anon.collections', room)
+    expectClosed(await call('PUT', path, { as: room.anon, body: { n: 2 } }), 'anon.collections', room)
+    expect((await call('GET', path, { as: room.service })).body.n).toBe(1)
+  })
+
+  test('another workspace of the tenant – its setting is its own', async () => {
+    const room = await aRoom()
+    const sibling = await aWorkspace(room)
+    for (const each of [room, sibling]) await create(each, 'loose')
+    await configured(sibling, { anon: { collections: 'none', events: 'none' } })
+    expect((await call('GET', at('loose'), { as: room.anon })).body.data).toHaveLength(1)
+    expect((await subscribing(room.anon, 'orders.*')).status).toBe(200)
+    expectClosed(await call('GET', at('loose'), { as: sibling.anon }), 'anon.collections', sibling)
+  })
+})
+
+/** Sends the path as it is written: `fetch` would resolve its dots. */
+async function asWritten(path: string, headers: Caller): Promise<{ status: number; text: string }> {
+  const { hostname, port } = new URL(inject('tenon').url)
+  const asked = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
+  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  return { status: response.statusCode ?? 0, text: await text(response) }
+}
+
+async function store(room: Room, path: string, body: string): Promise<void> {
+  const headers = { 'content-type': 'text/plain' }
+  expect((await call('PUT', path, { as: room.service, headers, body })).status).toBe(201)
+}
+
+describe('objects', () => {
+  let room: Room
+  let path: string
+  const KEYS = ['public/a.txt', 'public/deep/b.txt', 'public-not/c.txt', 'private/d.txt', 'e.txt']
+  beforeAll(async () => {
+    room = await aStoringRoom()
+    path = `/v1/objects/${await bucketOf(room)}`
+    for (const key of KEYS) await store(room, `${path}/${key}`, key)
+  })
+
+  test('a new workspace – an anon key lists, gets and heads no object', async () => {
+    for (const of of [path, `${path}?prefix=public/`, `${path}/public/a.txt`, `${path}/absent`])
+      expectClosed(await call('GET', of, { as: room.anon }), 'anon.objects', room)
+    expect((await call('HEAD', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
+    const find = 'select bucket from tenon.storage_identities'
+    const ref = [room.tenantId, room.workspaceId]
+    expect(await masked('tenon_anon', ref, find)).toEqual([])
+    expect(await masked('tenon_service', ref, find)).toHaveLength(1)
+  })
+
+  test('prefixes without anon.objects: public – open nothing', async () => {
+    await configured(room, { objects: { public_read: ['public/'] } })
+    expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
+    await configured(room, { objects: { public_read: [] } })
+  })
+
+  test('an opened prefix – an anon key reads below it and nowhere else', async () => {
+    await opened(room, 'public/')
+    for (const key of ['public/a.txt', 'public/deep/b.txt']) {
+      expect((await call('GET', `${path}/${key}`, { as: room.anon })).body).toBe(key)
+      expect((await call('HEAD', `${path}/${key}`, { as: room.anon })).status).toBe(200)
+    }
+    expect((await call('GET', `${path}/public/absent`, { as: room.anon })).body.code).toBe('NoSuchKey')
+    const listed = await call('GET', `${path}?prefix=public/`, { as: room.anon })
+    expect(listed.body.data.map(({ key }: { key: string }) => key)).toEqual(KEYS.slice(0, 2))
+    for (const of of [
+      '/private/d.txt',
+      '/e.txt',
+      '/public-not/c.txt',
+      '/PUBLIC/a.txt',
+      '',
+      '?prefix=public',
+      '?prefix=p',
+    ])
+      expectClosed(await call('GET', `${path}${of}`, { as: room.anon }), 'objects.public_read', room)
+    expect((await call('HEAD', `${path}/private/d.txt`, { as: room.anon })).status).toBe(403)
+    for (const key of KEYS)
+      expect((await call('GET', `${path}/${key}`, { as: room.service })).status).toBe(200)
+    expect((await call('PUT', `${path}/public/new`, { as: room.anon, body: '1' })).status).toBe(403)
+    expect((await call('DELETE', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
+  })
+
+  test('an opened prefix – no spelling of a key leads out of it', async () => {
+    await opened(room, 'public/')
+    const spellings = [
+      ...[
+        'public/%2e%2e/private/d.txt',
+        'public/..%2fprivate/d.txt',
+        'public%2f..%2fprivate/d.txt',
+        'public/..%5cprivate/d.txt',
+      ],
+      ...[
+        'public//../private/d.txt',
+        'public/%252e%252e/private/d.txt',
+        'public/.%2e/private/d.txt',
+        'public%00/../private/d.txt',
+      ],
+    ]
+    for (const key of spellings) {
+      const { status, text } = await asWritten(`${path}/${key}`, room.anon)
+      expect([400, 403, 404], `${key}: ${text}`).toContain(status)
+      expect(text).not.toBe('private/d.txt')
+    }
+    const { body } = await call('GET', `${path}?prefix=private/&page[size]=1`, { as: room.service })
+    const all = await call('GET', `${path}?page[size]=1`, { as: room.service })
+    expect(body.data).toHaveLength(1)
+    for (const prefix of ['public/../private/', 'public/..', 'public//../']) {
+      const below = await call('GET', `${path}?prefix=${prefix}`, { as: room.anon })
+      expect(below.body.data ?? [], prefix).toEqual([])
+    }
+    // The cursor of a list of everything goes on within the prefix.
+    const query = `?prefix=public/&page[after]=${all.body.page.next}`
+    const next = await call('GET', `${path}${query}`, { as: room.anon })
+    for (const { key } of next.body.data ?? []) expect(key).toMatch(/^public\//)
+  })
+
+  test('a prefix that is closed again – is closed at once', async () => {
+    await opened(room, 'public/', 'private/')
+    expect((await call('GET', `${path}/private/d.txt`, { as: room.anon })).status).toBe(200)
+    await opened(room, 'public/')
+    expectClosed(await call('GET', `${path}/private/d.txt`, { as: room.anon }), 'objects.public_read', room)
+    await configured(room, { anon: { objects: 'none' } })
+    expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
+  })
+
+  test('an opened prefix – opens nothing of the bucket of another workspace', async () => {
+    const other = await aStoringRoom()
+    await opened(other, 'public/')
+    const { status, body } = await call('GET', `${path}/public/a.txt`, { as: other.anon })
+    expect([status, body.code]).toEqual([403, 'AccessDenied'])
+  })
+})
+
+test('another node – heeds the settings within 5 seconds, its open streams too', async () => {
+  const room = await aStoringRoom()
+  const path = `/v1/objects/${await bucketOf(room)}/public/a.txt`
+  await store(room, path, 'a')
+  await create(room, 'loose')
+  await opened(room, 'public/')
+  const { at: node, close } = await aSecondNode()
+  try {
+    const ask = async (of: string) => (await call('GET', of, { as: room.anon, at: node })).status
+    const heard = await hear(room.anon, 'topic=orders.*', {}, node)
+    for (const of of [path, at('loose')]) expect(await ask(of)).toBe(200)
+    await configured(room, { anon: { collections: 'none', objects: 'none', events: 'none' } })
+    await Promise.all([
+      ...[path, at('loose')].map((of) => eventually(async () => (await ask(of)) === 403 || undefined, 5_000)),
+      eventually(async () => heard.find(({ event }) => event === 'end'), 5_000),
+    ])
+  } finally {
+    stopHearing()
+    await close()
+  }
+})

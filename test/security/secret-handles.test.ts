@@ -1,0 +1,115 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Secrets of flows: they are refused in documents and objects, which others read. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { canary, drafted, published, ran, stored } from '../support/secrets.ts'
+import { bucketOf } from '../support/settings.ts'
+import { aStoringRoom, call, type Room } from '../support/tenants.ts'
+
+let room: Room
+let bucket: string
+let id: string
+const value = canary()
+const documents = '/v1/collections/kept/documents'
+beforeAll(async () => {
+  room = await aStoringRoom()
+  bucket = await bucketOf(room)
+  await stored(room, 'token', value)
+  id = (await call('POST', documents, { as: room.service, body: { n: 1 } })).body.id
+})
+
+/** Calls that store their arguments, each with a text of the flow's in them. */
+const calls = (text: string): readonly [string, object][] => [
+  ['collection.create', { name: 'kept', document: { n: 2, deep: [{ text }] } }],
+  ['collection.update', { name: 'kept', id, document: { text } }],
+  ['object.put', { bucket, key: 'kept', content: { text } }],
+  ['object.put', { bucket, key: 'kept', content: text }],
+  ['object.put', { bucket, key: text, content: 1 }],
+]
+const task = (name: string, given: object, more = {}) =>
+  `  - keep: ${JSON.stringify({ call: name, with: given, ...more })}`
+
+/** Nothing was stored beside what the test itself has stored. */
+async function expectNothingStored(): Promise<void> {
+  const { body } = await call('GET', documents, { as: room.service })
+  expect(body.data).toEqual([expect.objectContaining({ id, n: 1, _version: 1 })])
+  expect((await call('GET', `/v1/objects/${bucket}`, { as: room.service })).body.data).toEqual([])
+}
+
+describe('a definition that gives a secret to a call that stores', () => {
+  test.each([0, 1, 2, 3, 4])(
+    'call %i – validation names the place, and nothing is published',
+    async (nth) => {
+      const [name, given] = calls('${ "Bearer " + $secrets.token }')[nth] ?? ['', {}]
+      const source = `document: { dsl: '1.0.3', namespace: test, name: stores-${nth}, version: '1.0.0' }
+use: { secrets: [token] }
+do:
+${task(name, given)}
+`
+      const { body } = await call('POST', `${room.flows}/validate`, { as: room.operator, body: { source } })
+      expect(body).toMatchObject({
+        valid: false,
+        faults: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
+      })
+      expect(body.faults[0].message).toContain('`token`')
+      const draft = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+      if (draft.status === 201) {
+        const versions = `${room.flows}/definitions/stores-${nth}/versions`
+        const { status } = await call('POST', versions, { as: room.operator, body: {} })
+        expect(status).toBe(422)
+      } else expect(draft.status).toBe(422)
+    },
+  )
+
+  test('a call that stores nothing – is published as before', async () => {
+    const query = task('collection.query', { name: 'kept', filter: { n: '${ $secrets.token }' } })
+    await drafted(room, ['token'], query)
+    await drafted(room, ['token'], task('event.publish', { topic: 'told', data: '${ $secrets.token }' }))
+  })
+})
+
+describe('a run that comes to a call that stores with a secret', () => {
+  test.each([0, 1, 2, 3, 4])(
+    'call %i – faults with the type configuration and stores nothing',
+    async (nth) => {
+      const [name, given] = calls('${ .text }')[nth] ?? ['', {}]
+      const made = '  - make: { set: { text: \'${ "x" + $secrets.token + "y" }\' } }'
+      const flow = await published(room, ['token'], `${made}\n${task(name, given)}`)
+      const body = await ran(room, flow)
+      expect(body, JSON.stringify(body)).toMatchObject({
+        status: 'faulted',
+        error: { instance: '/do/1/keep' },
+      })
+      expect(body.error.type).toMatch(/configuration$/)
+      expect(body.error.detail).toBe(
+        `\`${name}\` would store the secret \`token\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`,
+      )
+      expect(JSON.stringify(body)).not.toContain(value)
+      await expectNothingStored()
+    },
+  )
+
+  test('in the name of a member – faults too', async () => {
+    const made =
+      "  - make: { set: { '${ $secrets.token }': 1 }, output: { as: '${ { ($secrets.token): 1 } }' } }"
+    const keep = task('collection.create', { name: 'kept', document: '${ . }' })
+    const body = await ran(room, await published(room, ['token'], `${made}\n${keep}`))
+    expect(body.error?.type, JSON.stringify(body)).toMatch(/configuration$/)
+    await expectNothingStored()
+  })
+
+  test('that is caught – the flow goes on, and nothing is stored', async () => {
+    const keep = { keep: { call: 'collection.create', with: { name: 'kept', document: '${ . }' } } }
+    const caught = {
+      try: [keep],
+      catch: { as: 'problem', do: [{ said: { set: { said: '${ $problem.type }' } } }] },
+    }
+    const tasks = `  - make: { set: { text: '\${ $secrets.token }' } }\n  - attempt: ${JSON.stringify(caught)}`
+    const body = await ran(room, await published(room, ['token'], tasks))
+    expect(body, JSON.stringify(body)).toMatchObject({
+      status: 'completed',
+      output: { said: expect.stringMatching(/configuration$/) },
+    })
+    await expectNothingStored()
+  })
+})
