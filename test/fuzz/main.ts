@@ -41,6 +41,7 @@ async function main(): Promise<number> {
         const seed = Number(values.seed) + round
         const result = await fuzz(program.path, {
           ...{ url: at.url, caller, targets, seed, examples: EXAMPLES, timeoutMs: RUN_MS, dir },
+          phases: ['examples', 'coverage', 'fuzzing'],
         })
         cases += result.cases
         failures += result.serverErrors === '' && result.complaint === undefined ? 0 : 1

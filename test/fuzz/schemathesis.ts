@@ -34,7 +34,9 @@ export interface FuzzRun {
   readonly caller: FuzzCaller
   readonly targets: FuzzTargets
   readonly seed: number
-  /** Random test cases for each operation, at most; those that cover each constraint come on top. */
+  /** `coverage` makes requests for each constraint of the document, `fuzzing` random ones. */
+  readonly phases: readonly ('examples' | 'coverage' | 'fuzzing')[]
+  /** Random test cases for each operation, at most. */
   readonly examples: number
   readonly timeoutMs: number
   /** Folder for configuration and reports. */
@@ -83,18 +85,18 @@ const EXCLUDED =
 
 /** Fuzzes the operations of the OpenAPI document as a caller. The seed makes the requests repeatable. */
 export async function fuzz(path: string, run: FuzzRun): Promise<FuzzResult> {
-  const { url, caller, seed, examples, timeoutMs, dir } = run
+  const { url, caller, seed, phases, examples, timeoutMs, dir } = run
   const config = join(dir, `${caller.name}-${seed}.toml`)
   await writeFile(config, configOf(run.targets))
   const args = [
     ...['--config-file', config, 'run', `${url}/openapi.json`, '--url', url],
-    ...['--checks', 'not_a_server_error', '--phases', 'examples,coverage,fuzzing', '--mode', 'all'],
+    ...['--checks', 'not_a_server_error', '--phases', phases.join(), '--mode', 'all'],
     ...['--seed', String(seed), '--max-examples', String(examples), '--workers', '2', '--no-shrink'],
     ...['--continue-on-failure', '--request-timeout', '30', '--generation-database', 'none'],
     ...['--warnings', 'off', '--suppress-health-check', 'all', '--exclude-path-regex', EXCLUDED],
     ...Object.entries(caller.headers).flatMap(([name, value]) => ['--header', `${name}:${value}`]),
   ]
-  const options = { timeout: timeoutMs, maxBuffer: 1 << 28, env: { ...process.env, NO_COLOR: '1' } }
+  const options = { cwd: dir, timeout: timeoutMs, maxBuffer: 1 << 28, env: { ...process.env, NO_COLOR: '1' } }
   const ended = await execute(path, args, options).catch(
     (error: { stdout?: string; killed?: boolean }) => error,
   )

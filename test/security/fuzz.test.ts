@@ -31,12 +31,13 @@ test.runIf('path' in program)(
         ['admin', admin],
       ] as const) {
         const caller = { name, headers }
-        const run = { url, caller, targets, seed: SEED, examples: 2, timeoutMs: TIMEOUT_MS / 2, dir }
+        const phases = ['fuzzing'] as const
+        const run = { url, caller, targets, seed: SEED, phases, examples: 10, timeoutMs: TIMEOUT_MS / 2, dir }
         const result = await fuzz(path, run)
         console.log(`fuzzed as ${name}, seed ${SEED}: ${result.cases} cases`)
         expect(result.serverErrors).toBe('')
         expect(result.complaint).toBeUndefined()
-        expect(result.cases).toBeGreaterThan(1_000)
+        expect(result.cases).toBeGreaterThan(500)
       }
     } finally {
       await rm(dir, { recursive: true, force: true })

@@ -26,8 +26,8 @@ export interface Doorkeeper {
 /** @param now milliseconds that never go back; tests have a clock of their own */
 export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
-  const people = new People(parts.database, parts.holders)
   const { oauthClients: clients, holders, issuerState: state } = parts
+  const people = new People(parts.database, (account) => holders.forget(account))
   const { database, secrets, signingKeys: keys, audit, log } = parts
   let opened: Promise<Identity> | undefined
   const identity = () => {

@@ -6,7 +6,6 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import type { Holders } from './holders.ts'
 import { hashPassword, isPassword } from './passwords.ts'
 
 /** An account that may sign in: accepted, not disabled, all that it belongs to active. */
@@ -55,12 +54,12 @@ type Standing = Person & { readonly password: string }
 
 export class People {
   readonly #system: SystemScope
-  readonly #holders: Holders | undefined
+  readonly #forget: (account: string) => void
 
-  /** @param holders forget an account whose password was set; absent for those who only read */
-  constructor(database: Database, holders?: Holders) {
+  /** @param forget is told the id of an account whose password was set */
+  constructor(database: Database, forget: (account: string) => void = () => {}) {
     this.#system = new SystemScope('issuer', database)
-    this.#holders = holders
+    this.#forget = forget
   }
 
   find(id: string): Promise<Person | undefined> {
@@ -135,7 +134,7 @@ export class People {
       where a.id = before.id
       returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role,
         before.accepted_at is not null as again`)
-    if (account !== undefined) this.#holders?.forget(account.id)
+    if (account !== undefined) this.#forget(account.id)
     return account
   }
 
