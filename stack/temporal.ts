@@ -10,11 +10,11 @@ import { execute } from './wheel.mjs'
 const PREFERRED_PORT = 7_233
 const PREFERRED_UI_PORT = 8_233
 /**
- * Ports that no browser connects to (https://fetch.spec.whatwg.org/#port-blocking). The UI and the metrics of the dev
- * server answer whoever reaches them, under any host name, and cannot be told not to.
+ * Ports that no browser connects to (https://fetch.spec.whatwg.org/#port-blocking, without 4190 and 6679, which Chromium
+ * lets pass). The UI and the metrics of the dev server answer under any host name, and have no setting against it.
  */
-const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_679, 6_697, 6_566, 10_080, 5_060, 5_061]
-const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 4_190]
+export const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_697, 6_566, 10_080, 5_060, 5_061]
+export const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 6_000]
 const ATTEMPTS_MAX = 3
 const PROBE_MS = 3_000
 const KEYWORD = 2

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { connect } from 'node:http2'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { METRICS_PORTS, UI_PORTS } from '../../stack/temporal.ts'
 import {
   type ForeignSite,
   fetchFrom,
@@ -143,7 +144,7 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
     expect(answering).toHaveLength(3)
     expect(answering).not.toContain(UI_PORT)
     // Browsers refuse two of them; the third refuses every host.
-    const open = answering.filter((port) => !isRefusedByBrowsers(port))
+    const open = answering.filter((port) => ![...UI_PORTS, ...METRICS_PORTS].includes(port))
     expect(open).toHaveLength(1)
     const api = await ask(open[0] ?? 0, '/api/v1/namespaces')
     expect(api?.status).toBe(403)
@@ -215,6 +216,13 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
       expect(count).toBe('WorkflowNotFoundError')
     })
 
+    test('cannot connect to any of the ports that are for the UI server and the metrics', async () => {
+      for (const port of [...UI_PORTS, ...METRICS_PORTS]) {
+        const opened = foreign.page().goto(`http://127.0.0.1:${port}`)
+        await expect(opened, String(port)).rejects.toThrow('ERR_UNSAFE_PORT')
+      }
+    })
+
     test('reads nothing under a name that it has rebound to this machine', async () => {
       const paths = ['/api/v1/namespaces', '/api/v1/settings', '/metrics', '/']
       for (const port of [...ports, UI_PORT]) {
@@ -264,12 +272,6 @@ function startOf(ref: object): object {
     header: { fields: { 'tenon-ref': payload(ref) } },
     input: { payloads: [payload(input)] },
   }
-}
-
-/** https://fetch.spec.whatwg.org/#port-blocking, above 1023. */
-function isRefusedByBrowsers(port: number): boolean {
-  const refused = [1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6679, 6697, 10_080]
-  return refused.includes(port) || (port >= 6_665 && port <= 6_669)
 }
 
 /** Whether a server answers a gRPC call in clear text, as those without TLS do. */
