@@ -8,7 +8,6 @@ import type { Deed } from '../audit/entry.ts'
 import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import type { Holders } from './holders.ts'
 import { hashPassword, isPassword } from './passwords.ts'
 
 /** An account that may sign in: accepted, not disabled, all that it belongs to active. */
@@ -52,7 +51,7 @@ type Standing = Person & { readonly password: string }
 /** What hears of a password that was set. */
 interface Hearers {
   readonly audit: Audit
-  readonly holders: Holders
+  readonly holders: { forget(account: string): void }
 }
 
 export class People {
