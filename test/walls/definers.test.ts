@@ -21,6 +21,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
     },
     { name: 'is_limited', roles: writers },
+    { name: 'is_unconfirmed', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'limited', roles: inside },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'reserve_bytes', roles: writers },

@@ -61,4 +61,4 @@ create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter
       and not exists (select from unnest(confirmed_by) as by where by <> starter)
   );
 revoke execute on function tenon.is_unconfirmed from public;
-grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator, tenon_service;
+grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator;
