@@ -1,6 +1,6 @@
 /** What happens at the issuer leaves entries in the right tenant's audit log: without secrets, and throttled. */
 
-import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { type Entry, entriesOf, ofRoom, verified } from '../support/audit.ts'
 import {
@@ -16,15 +16,18 @@ import {
   signIn,
   tokensOf,
 } from '../support/browser.ts'
+import { type Joined, joinPlatform } from '../support/joined.ts'
 import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/mcp.ts'
-import { aRoom, asSuperuser, call, eventually, type Room, tokenOf, unique } from '../support/tenants.ts'
+import { aRoom, call, eventually, type Room, tokenOf, unique } from '../support/tenants.ts'
 
 let room: Room
 let hosted: Hosted
 let person: Person
 let clientId: string
+/** Throttles by itself: what other tests do at the same address counts elsewhere. */
+let node: Joined
 beforeAll(async () => {
-  room = await aRoom()
+  ;[room, node] = await Promise.all([aRoom(), joinPlatform()])
   hosted = await aServer(room, 'recorded')
   person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
   clientId = await aClient(room.operator)
@@ -36,6 +39,8 @@ const recorded = (operation: string, least = 1, of = room) =>
     const found = await ofRoom(of, `&operation=${operation}`)
     return found.length >= least ? found : undefined
   }, 5_000)
+
+afterAll(() => node.stop())
 
 const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
   eventually(async () => (await entriesOf(room.operator, `&operation=${operation}`)).find(matches), 5_000)
@@ -56,13 +61,10 @@ describe('an account', () => {
       outcome: 'done',
       tenant_id: room.tenantId,
     })
-    const digest = `update tenon.accounts set invitation = sha256($2::bytea), invited_until = now() + '1 day' where id = $1`
-    const token = unique('again')
-    await asSuperuser(digest, [someone.id, Buffer.from(token)])
+    const reset = await ok(call('POST', `${target}/reset`, { as: room.operator, body: {} }))
     const password = `another horse ${unique('p')}`
     const body = new URLSearchParams({ password, again: password })
-    const url = `${inject('tenon').url}/auth/invitation?token=${token}`
-    expect((await fetch(url, { method: 'POST', body })).status).toBe(200)
+    expect((await fetch(reset.reset_url, { method: 'POST', body })).status).toBe(200)
     const [again] = await recorded('account.password_set')
     expect(again).toMatchObject({ target, actor: { subject: someone.id }, outcome: 'done' })
   })
@@ -135,7 +137,8 @@ describe('a sign-in', () => {
     const page = await browser.open(authorization(clientId).url)
     const fields = { tenant: unique('no'), email: 'x@example.test', password: 'x' }
     const headers = { 'x-request-id': unique('req') }
-    await browser.submit(page, { action: 'login', ...fields }, headers)
+    const elsewhere = { ...page, url: page.url.replace(inject('tenon').url, node.at.url) }
+    await browser.submit(elsewhere, { action: 'login', ...fields }, headers)
     const id = headers['x-request-id']
     expect(await ofPlatform('person.sign_in', (entry) => entry.request_id === id)).toMatchObject({
       outcome: 'denied',
@@ -147,7 +150,7 @@ describe('a sign-in', () => {
 describe('a client', () => {
   test('that registers itself is an entry of the platform', async () => {
     const body = { redirect_uris: [REDIRECT], client_name: unique('Agent') }
-    const made = await ok(call('POST', '/auth/register', { body }))
+    const made = await ok(call('POST', '/auth/register', { body, at: node.at }))
     const named = (entry: Entry) => detailOf(entry)?.['client_id'] === made.client_id
     expect(await ofPlatform('oauth_client.register', named)).toMatchObject({
       outcome: 'done',
