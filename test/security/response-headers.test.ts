@@ -12,44 +12,45 @@ beforeAll(async () => {
 
 const DOCUMENTS = '/v1/collections/todos/documents'
 
-type Case = readonly [string, string, string, ((room: Room) => Caller)?, (string | Record<string, unknown>)?]
+interface Case {
+  readonly name: string
+  readonly method?: string
+  readonly path: string
+  readonly as?: (room: Room) => Caller
+  readonly body?: unknown
+}
+
+const service = (of: Room) => of.service
+const agent = (of: Room) => ({ ...of.operator, accept: 'application/json, text/event-stream' })
+const PING = { jsonrpc: '2.0', id: 1, method: 'ping' }
 
 const CASES: readonly Case[] = [
-  ['health check', 'GET', '/healthz'],
-  ['JSON of an operation', 'GET', DOCUMENTS, (of) => of.service],
-  ['made document', 'POST', DOCUMENTS, (of) => of.service, { title: 'x' }],
-  ['refused credential', 'GET', DOCUMENTS],
-  ['malformed body', 'POST', DOCUMENTS, (of) => of.service, '{"a":'],
-  ['unknown route', 'GET', '/v1/nothing'],
-  ['unknown method', 'PATCH', '/v1/tenants'],
-  ['malformed path', 'GET', '/%c0%ae'],
-  ['OpenAPI document', 'GET', '/openapi.json'],
-  ['documentation page', 'GET', '/docs/'],
-  ['page of a problem', 'GET', '/docs/problems/forbidden'],
-  ['schema of flows', 'GET', '/v1/flows/schema.json'],
-  ['keys of the issuer', 'GET', '/auth/jwks'],
-  ['refusal of the issuer', 'POST', '/auth/token'],
-  ['metadata of the issuer', 'GET', '/.well-known/oauth-authorization-server/auth'],
-  ['client registration', 'POST', '/auth/register', undefined, {}],
-  ['sign-in page', 'GET', '/auth/invitation?token=none'],
-  [
-    'MCP message',
-    'POST',
-    '/v1/mcp/platform/mcp',
-    (of) => ({ ...of.operator, accept: 'application/json, text/event-stream' }),
-    { jsonrpc: '2.0', id: 1, method: 'ping' },
-  ],
-  ['event stream', 'GET', '/v1/events/subscribe?topic=a', (of) => of.service],
+  { name: 'health check', path: '/healthz' },
+  { name: 'JSON of an operation', path: DOCUMENTS, as: service },
+  { name: 'made document', method: 'POST', path: DOCUMENTS, as: service, body: { title: 'x' } },
+  { name: 'refused credential', path: DOCUMENTS },
+  { name: 'malformed body', method: 'POST', path: DOCUMENTS, as: service, body: '{"a":' },
+  { name: 'unknown route', path: '/v1/nothing' },
+  { name: 'unknown method', method: 'PATCH', path: '/v1/tenants' },
+  { name: 'malformed path', path: '/%c0%ae' },
+  { name: 'OpenAPI document', path: '/openapi.json' },
+  { name: 'documentation page', path: '/docs/' },
+  { name: 'page of a problem', path: '/docs/problems/forbidden' },
+  { name: 'schema of flows', path: '/v1/flows/schema.json' },
+  { name: 'keys of the issuer', path: '/auth/jwks' },
+  { name: 'refusal of the issuer', method: 'POST', path: '/auth/token' },
+  { name: 'metadata of the issuer', path: '/.well-known/oauth-authorization-server/auth' },
+  { name: 'client registration', method: 'POST', path: '/auth/register', body: {} },
+  { name: 'sign-in page', path: '/auth/invitation?token=none' },
+  { name: 'MCP message', method: 'POST', path: '/v1/mcp/platform/mcp', as: agent, body: PING },
+  { name: 'event stream', path: '/v1/events/subscribe?topic=a', as: service },
 ]
 
 test.each(CASES)(
-  '%s – any reply – has nosniff and a resource policy, and no HSTS over http',
-  async (...row) => {
-    const [, method, path, as, body] = row
-    const { headers } = await call(method, path, {
-      ...(as && { as: as(room) }),
-      ...(body !== undefined && { body }),
-    })
+  '$name – any reply – has nosniff and a resource policy, and no HSTS over http',
+  async (asked) => {
+    const { method = 'GET', path, as, body } = asked
+    const { headers } = await call(method, path, { ...(as && { as: as(room) }), body })
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cross-origin-resource-policy')).toBe('same-site')
     expect(headers.get('strict-transport-security')).toBeNull()
