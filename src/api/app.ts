@@ -14,6 +14,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
+import { type Config, publicUrl } from '../platform/config.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import { gatewayReader } from '../platform/identity/gateway.ts'
 import { type Log, plainLines } from '../platform/log.ts'
@@ -65,10 +66,13 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
+  const guards = Object.entries(browserGuards(platform.config))
   // Hooks of every request take a callback, which spares it a promise each.
   app.addHook('onRequest', (request, reply, done) => {
     // Before anything else, on every route: what a client says of itself in these headers is never read.
     request.gateway = gateway(request.raw)
+    // On the raw response, so that replies have them that Fastify does not write: of the issuer, of MCP, of feeds.
+    for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
     // Whoever keeps replies must not give one caller's to another.
     reply.header('vary', 'Authorization, apikey, Accept')
@@ -112,6 +116,18 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   refuseOtherMethods(app)
   return app
 }
+
+/** Headers of every reply: no guessing of types (Fetch §3.6), and no embedding by pages of other sites (Fetch §3.7). */
+const BROWSER_GUARDS = {
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-site',
+}
+
+/** The same, and with https HSTS for a year (RFC 6797 §7.2: never over http). Other hosts of the domain are not ours. */
+const browserGuards = (config: Config): Record<string, string> => ({
+  ...BROWSER_GUARDS,
+  ...(publicUrl(config).startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
+})
 
 /** What is answered to anybody. Below /v1 the doors ask who it is; whether the process lives may be asked all the time. */
 const isPublic = (url: string): boolean =>
@@ -199,6 +215,9 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
 /** A 404 could be kept by whoever stands between (RFC 9111 §4.2.2); ours is one caller's. */
 const UNKEPT = { 'cache-control': 'private, no-store' }
 
+/** Of a problem. What is refused before the first hook, such as a malformed path, has none of those that the hooks set. */
+const OF_PROBLEMS = { ...UNKEPT, ...BROWSER_GUARDS }
+
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
   if (problem.status >= 500 && !problem.row.final)
@@ -208,7 +227,7 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
-    .headers({ ...UNKEPT, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
+    .headers({ ...OF_PROBLEMS, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
     .send(redactText(JSON.stringify(wire.body)))
 }
 
@@ -237,6 +256,8 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   const id = typeId('req', unorderedUuid())
   const wire = toWire(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
-  const head = `HTTP/1.1 ${wire.status} ${problem.row.title}\r\ncontent-type: ${PROBLEM_TYPE}\r\nx-request-id: ${id}`
+  const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': id, ...BROWSER_GUARDS }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  const head = [`HTTP/1.1 ${wire.status} ${problem.row.title}`, ...lines].join('\r\n')
   socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
 }

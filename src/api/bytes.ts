@@ -97,7 +97,6 @@ export function sendBytes(
   // What tenants store is never a page of ours: no script of it runs, whatever type it claims.
   reply.code(status).headers({
     'cache-control': 'private, no-cache',
-    'x-content-type-options': 'nosniff',
     'content-security-policy': "default-src 'none'; sandbox",
     ...headers,
   })

@@ -1,7 +1,7 @@
 /** `tenon token`, `tenon tenant create`. */
 
 import type { Command } from 'commander'
-import { operatorClient, operatorToken, readSettings } from './settings.ts'
+import { operatorAccess, operatorClient, readSettings } from './settings.ts'
 import { printJson, verb } from './verb.ts'
 
 const WAIT_S = 30
@@ -21,7 +21,8 @@ async function turn(word: 'suspend' | 'resume', id: string, options: { reason?: 
 }
 
 async function token(): Promise<number> {
-  process.stdout.write(`${await operatorToken(await readSettings())}\n`)
+  const access = await operatorAccess(await readSettings())
+  process.stdout.write(`${access.token}\n`)
   return 0
 }
 

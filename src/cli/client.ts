@@ -62,7 +62,13 @@ export class ApiClient {
     path: string,
     { headers, ...rest }: { headers?: Record<string, string>; body?: string | Blob } = {},
   ): Promise<Response> {
-    const request = { method, headers: { ...this.#headers, ...headers }, ...rest }
+    // A redirect is an answer: what it leads to is not asked with this credential.
+    const request = {
+      method,
+      headers: { ...this.#headers, ...headers },
+      redirect: 'manual',
+      ...rest,
+    } as const
     const ask = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
         throw nobodyAt(this.url, cause)
@@ -101,12 +107,14 @@ export async function fetchToken(
   const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
   const response = await fetch(`${url}/auth/token`, {
     method: 'POST',
+    redirect: 'manual',
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ grant_type: 'client_credentials', ...parameters }).toString(),
   }).catch((cause: unknown) => {
     throw nobodyAt(url, cause)
   })
-  const { access_token, error_description, error } = (await response.json()) as Record<string, string>
+  const reply = (await response.json().catch(() => ({}))) as Record<string, string>
+  const { access_token, error_description, error } = reply
   if (access_token === undefined)
     throw new Error(`No token: ${error_description ?? error ?? response.status}`)
   return access_token

@@ -14,8 +14,9 @@ const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(n
 const documents = (name: string) => `${collectionPath(name)}/documents`
 
 async function add(name: string, document: string): Promise<number> {
-  const client = serviceClient(await readSettings())
-  return printJson(await client.post(documents(name), jsonOf(document, 'The document')))
+  const body = jsonOf(document, 'The document')
+  const client = await serviceClient(await readSettings())
+  return printJson(await client.post(documents(name), body))
 }
 
 /** Filters stand as they do in the URL: `status=eq.open order=_created_at.desc`. */
@@ -30,7 +31,7 @@ function queryOf(filters: readonly string[]): URLSearchParams {
 }
 
 async function list(name: string, filters: readonly string[]): Promise<number> {
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   return printJson(await client.get(`${documents(name)}?${queryOf(filters)}`))
 }
 
@@ -47,7 +48,7 @@ async function importFile(name: string, file: string, { key, stop }: ImportOptio
     'idempotency-key': key ?? (await digestOf(path)),
   }
   const query = stop === true ? '?on_error=stop' : ''
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   const body = await openAsBlob(path)
   const response = await client.send('POST', `${collectionPath(name)}/import${query}`, { body, headers })
   const report = (await response.json()) as { failed: number }
@@ -67,7 +68,7 @@ interface ExportOptions {
 
 /** On stdout, or into a file that has its name once it is whole. */
 async function exportFile(name: string, filters: readonly string[], { out }: ExportOptions): Promise<number> {
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   const { body } = await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`)
   const source = body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream)
   if (out === undefined) await pipeline(source, process.stdout, { end: false })

@@ -1,22 +1,20 @@
 /** `tenon event publish|subscribe`. */
 
 import type { Command } from 'commander'
-import { ApiError } from './client.ts'
 import { framesOf } from './frames.ts'
-import { need, readSettings, serviceClient } from './settings.ts'
+import { readSettings, serviceClient } from './settings.ts'
 import { jsonOf, printJson, verb } from './verb.ts'
 
 async function publish(topic: string, data: string): Promise<number> {
-  const client = serviceClient(await readSettings())
-  return printJson(await client.post('/v1/events/publish', { topic, data: jsonOf(data, 'The data') }))
+  const body = { topic, data: jsonOf(data, 'The data') }
+  const client = await serviceClient(await readSettings())
+  return printJson(await client.post('/v1/events/publish', body))
 }
 
 /** Prints each event's envelope as a line of JSON, until Ctrl-C or the server's end. */
 async function subscribe(topic: string): Promise<number> {
-  const settings = await readSettings()
-  const url = `${need(settings, 'TENON_URL')}/v1/events/subscribe?topic=${encodeURIComponent(topic)}`
-  const response = await fetch(url, { headers: { apikey: need(settings, 'TENON_SERVICE_KEY') } })
-  if (!response.ok) throw new ApiError(response.status, (await response.json()) as Record<string, unknown>)
+  const client = await serviceClient(await readSettings())
+  const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
   process.stderr.write(`listening to ${topic}; Ctrl-C ends it\n`)
   for await (const { id, data } of framesOf(response)) {
     // Frames without an id are the stream's own: `ready`, `gap`.

@@ -27,7 +27,7 @@ async function deploy(file: string, options: { name?: string; workspace?: string
   const name = options.name ?? basename(file).replace(/\.[a-z]+$/i, '')
   const source = await readFile(callerPath(file), 'utf8')
   try {
-    const client = await operatorClient(settings)
+    const client = await operatorClient(settings, workspace_id)
     const made = await client.post<Deployed>('/v1/functions', { workspace_id, name, source })
     process.stdout.write(`${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})\n`)
     return 0
@@ -41,7 +41,7 @@ async function deploy(file: string, options: { name?: string; workspace?: string
 
 /** Invokes with the service key; prints the result alone on stdout, what the function printed on stderr. */
 async function invoke(name: string, options: { input: string }): Promise<number> {
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   // As text of our own making, since a JSON text would be taken for YAML.
   const input = JSON.stringify(jsonOf(options.input, 'The input'))
   try {

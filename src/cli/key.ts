@@ -25,7 +25,7 @@ const pathOf = (id: string) => `/v1/api-keys/${encodeURIComponent(id)}`
 async function place(workspace: string | undefined): Promise<{ client: ApiClient; workspace_id: string }> {
   const settings = await readSettings()
   const workspace_id = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { client: await operatorClient(settings), workspace_id }
+  return { client: await operatorClient(settings, workspace_id), workspace_id }
 }
 
 /** A line for each key of the workspace, masked. */

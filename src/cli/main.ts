@@ -17,7 +17,13 @@ import { workspaceVerbs } from './workspace.ts'
 // Said once in docs/decisions; said by the library at each start of each process otherwise.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true'
 
-const program = new Command('tenon').description('One backend for many tenants.').showHelpAfterError()
+const program = new Command('tenon')
+  .description('One backend for many tenants.')
+  .option('--quiet', 'do not say on stderr which workspace, role and platform are used')
+  .showHelpAfterError()
+  .hook('preAction', (command) => {
+    if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
+  })
 
 program
   .command('up')

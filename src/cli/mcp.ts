@@ -32,7 +32,7 @@ interface Place {
 async function place(workspace: string | undefined): Promise<Place> {
   const settings = await readSettings()
   const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { settings, client: await operatorClient(settings), base: `/v1/mcp/workspaces/${ws}/servers` }
+  return { settings, client: await operatorClient(settings, ws), base: `/v1/mcp/workspaces/${ws}/servers` }
 }
 
 interface PublishOptions {

@@ -13,14 +13,15 @@ async function putObject(to: string, file: string, options: { type?: string }): 
   // A blob of a file is read while it is sent, and its length is known.
   const body = await openAsBlob(callerPath(file))
   const headers = { 'content-type': options.type ?? 'application/octet-stream' }
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   const response = await client.send('PUT', pathOf(to), { headers, body })
   return printJson(await response.json())
 }
 
 /** Writes an object into a file, or on stdout where none is named. */
 async function getObject(from: string, file: string | undefined): Promise<number> {
-  const { body } = await serviceClient(await readSettings()).send('GET', pathOf(from))
+  const client = await serviceClient(await readSettings())
+  const { body } = await client.send('GET', pathOf(from))
   const source = Readable.fromWeb(body as ReadableStream)
   if (file === undefined) await pipeline(source, process.stdout, { end: false })
   else await pipeline(source, createWriteStream(callerPath(file)))

@@ -24,7 +24,7 @@ async function apply(file: string, options: { workspace?: string }): Promise<num
   const settings = await readSettings()
   const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const schemas = await readSchemas(file)
-  const client = await operatorClient(settings)
+  const client = await operatorClient(settings, workspace_id)
   for (const schema of schemas) {
     const { id, collection, store, mode } = await client.post<Declared>('/v1/schemas', {
       workspace_id,
@@ -40,7 +40,7 @@ async function update(file: string, options: { workspace?: string }): Promise<nu
   const settings = await readSettings()
   const workspace = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const schemas = await readSchemas(file)
-  const client = await operatorClient(settings)
+  const client = await operatorClient(settings, workspace)
   const declared = await declaredIn(client, workspace)
   let failed = false
   for (const { collection, ...change } of schemas) {

@@ -11,7 +11,7 @@ interface Options {
 async function asOperator({ workspace }: Options) {
   const settings = await readSettings()
   const workspace_id = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { client: await operatorClient(settings), workspace_id }
+  return { client: await operatorClient(settings, workspace_id), workspace_id }
 }
 
 interface Quota {
@@ -45,7 +45,7 @@ async function configure(features: string[], options: Options): Promise<number> 
 }
 
 async function metrics(metric: string, { window }: { window: string }): Promise<number> {
-  const client = serviceClient(await readSettings())
+  const client = await serviceClient(await readSettings())
   const query = new URLSearchParams({ metric, window })
   return printJson(await client.get(`/v1/analytics/query?${query}`))
 }

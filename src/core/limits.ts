@@ -229,6 +229,9 @@ export const LIMITS = {
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,
+  /** Of one process: the engine has some 10 and one for each processor, each Worker of its code one to two. */
+  functionThreadsMax: 256,
+  functionProbeMs: 2_000,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
   ...IDEMPOTENCY_LIMITS,
   ...AUDIT_LIMITS,

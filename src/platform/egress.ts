@@ -9,10 +9,11 @@ import {
   type RequestOptions,
 } from 'node:http'
 import { request as tlsRequest } from 'node:https'
-import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { Connections } from './connections.ts'
+import { PublicAddresses } from './public-addresses.ts'
 
 export interface Outbound {
   readonly method: string
@@ -49,52 +50,24 @@ const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 const NOBODY: Sender = { allowed: [] }
 const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
 
-/** Loopback, private, link-local (metadata services), CGNAT, benchmarking, multicast, reserved; and their IPv6 kin. */
-const FORBIDDEN_V4 = [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-] as const
-const FORBIDDEN_V6 = [
-  ['::', 96],
-  ['64:ff9b::', 96],
-  ['64:ff9b:1::', 48],
-  ['100::', 64],
-  ['2001::', 32],
-  ['2002::', 16],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-] as const
-
-const forbidden = new BlockList()
-for (const [net, bits] of FORBIDDEN_V4) forbidden.addSubnet(net, bits, 'ipv4')
-for (const [net, bits] of FORBIDDEN_V6) forbidden.addSubnet(net, bits, 'ipv6')
-
 /** All addresses of a name. */
 type Find = (hostname: string, options: LookupAllOptions) => Promise<LookupAddress[]>
 
 export class Egress {
   readonly #allowed: ReadonlySet<string>
+  readonly #addresses: PublicAddresses
   readonly #guard: LookupFunction
   readonly #connections = new Connections()
 
   /**
    * @param allowed `host:port` texts that are reached whatever their address
-   * @param find who is asked for names: the system, where nobody is named
+   * @param find looks names up; by default the system does
+   * @param addresses decides which addresses are public
    */
-  constructor(allowed: readonly string[], find: Find = lookup) {
+  constructor(allowed: readonly string[], find: Find = lookup, addresses = new PublicAddresses()) {
     this.#allowed = new Set(allowed)
-    this.#guard = guardedBy(find)
+    this.#addresses = addresses
+    this.#guard = guardedBy(find, addresses)
   }
 
   /**
@@ -117,7 +90,7 @@ export class Egress {
     const place = placeOf(url)
     const trusted = this.#allowed.has(place) || allowed.includes(place)
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    if (!trusted && isIP(host) !== 0) judge(host)
+    if (!trusted && isIP(host) !== 0) judge(host, this.#addresses)
     const guard = trusted ? undefined : this.#guard
     const way = { agent: false, ...(guard && { lookup: guard }) } as const
     if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
@@ -130,24 +103,21 @@ export class Egress {
 export const placeOf = (url: URL): string =>
   `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
-/** @throws Problem where the address is not one of the public Internet */
-function judge(address: string): void {
-  const mapped = /^::ffff:([0-9.]+)$/i.exec(address)?.[1]
-  const text = mapped ?? address
-  const family = isIP(text) === 6 ? 'ipv6' : 'ipv4'
-  if (forbidden.check(text, family)) throw refused('the address is not a public one')
+/** @throws Problem `egress_refused` if the address is not one of the public Internet */
+function judge(address: string, addresses: PublicAddresses): void {
+  if (!addresses.isPublic(address)) throw refused('the address is not a public one')
 }
 
 const refused = (why: string) =>
   new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
 
 /** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
-function guardedBy(find: Find): LookupFunction {
+function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
   return (hostname, options, callback) => {
     find(hostname, { ...options, all: true }).then(
       (found) => {
         try {
-          for (const { address } of found) judge(address)
+          for (const { address } of found) judge(address, addresses)
         } catch (error) {
           return callback(error as Error, '')
         }

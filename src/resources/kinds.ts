@@ -30,6 +30,9 @@ export const Ref = (what: string) =>
   Type.String({ minLength: 1, maxLength: 200, description: `Id of a ${what}.` })
 export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix) })
 
+/** Names of a `Type.Record`, whose own `^.*$` lets a name with a line break pass, and its value unchecked. */
+export const AnyName = Type.String({ pattern: '^' })
+
 export const Name = Type.String({
   minLength: 1,
   maxLength: LIMITS.nameCharsMax,

@@ -18,7 +18,8 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-flows-'))
   const { url, clientId, clientSecret } = inject('tenon')
   const { workspaceId: TENON_WORKSPACE_ID } = await aRoom()
-  const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret, TENON_WORKSPACE_ID }
+  const client = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
+  const secrets = { ...client, TENON_WORKSPACE_ID, TENON_QUIET: '1' }
   env = { ...process.env, ...secrets, TENON_URL: url }
   await writeFile(join(folder, 'bad.yaml'), BAD)
   await writeFile(join(folder, 'good.yaml'), GOOD)

@@ -20,6 +20,7 @@ test('deploy, invoke, a fault with file:line:column, a failure with its log', as
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
     TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_QUIET: '1',
     TENON_SERVICE_KEY: room.service['apikey'],
   }
   const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', 'fn', ...args], { env })

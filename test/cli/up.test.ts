@@ -58,6 +58,7 @@ test('tenon token prints the token alone; tenon flow validate prints file:line:c
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
     TENON_WORKSPACE_ID: workspaceId,
+    TENON_QUIET: '1',
   }
   const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })
   const token = await tenon('token')

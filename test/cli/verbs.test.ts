@@ -21,6 +21,7 @@ beforeAll(async () => {
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
     TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_QUIET: '1',
     TENON_SERVICE_KEY: room.service['apikey'],
   }
 })

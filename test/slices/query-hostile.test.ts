@@ -33,6 +33,8 @@ test.each([
   ['NUL inside a value', '{"filter":{"a":{"eq":[{"\\u0000":1}]}}}', 'filter_invalid'],
   ['a filter that is a list', '{"filter":[]}', 'validation_failed'],
   ['a sort that is a text', '{"sort":"a"}', 'validation_failed'],
+  ['a direction that is none', '{"sort":{"a":{}}}', 'validation_failed'],
+  ['the same, under a name with a line break', '{"sort":{"a\\nb":{}}}', 'validation_failed'],
   ['a name in the body', '{"name":"other"}', 'validation_failed'],
 ])('%s → clear refusal', async (_name, body, code) => {
   const reply = await query(body)

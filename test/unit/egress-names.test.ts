@@ -8,8 +8,8 @@ import { type AddressInfo, isIPv6 } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { Egress, type Sender } from '../../src/platform/egress.ts'
 
-/** Of a net for documents (RFC 5737): public by its number, and nobody's. */
-const NOBODYS = '203.0.113.7'
+/** Public by its number, and nobody's: IANA has given out nothing of 3000::/4 but nets for documents. */
+const NOBODYS = '3000::7'
 const A = 1
 const AAAA = 28
 

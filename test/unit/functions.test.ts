@@ -38,7 +38,7 @@ describe('without a usable Deno every call is refused, and nothing else happens'
       await chmod(path, 0o755)
     }
     const functions = new Functions(script === undefined ? undefined : path)
-    functions.warmUp()
+    await functions.warmUp()
     await expect(functions.run(job('export default () => 1'))).rejects.toMatchObject({
       code: 'functions_unavailable',
       detail: expect.stringMatching(why),
@@ -52,7 +52,7 @@ describe('with the real one', () => {
 
   test('closing ends what runs and what waits', async () => {
     const functions = real()
-    functions.warmUp()
+    await functions.warmUp()
     const running = functions.run(job('export default () => new Promise(() => {})', 60_000))
     running.catch(() => {})
     await new Promise((done) => setTimeout(done, 300))
@@ -79,6 +79,7 @@ describe('with the real one', () => {
     const limits = await eventually(async () => (await limitsOfChildren())[0], 1_400)
     expect(limits).toMatch(/Max cpu time +120 +120/)
     expect(limits).toMatch(/Max core file size +0 +0/)
+    expect(limits).toMatch(/Max processes +256 +256/)
     await expect(running).rejects.toMatchObject({ code: 'function_timeout' })
     await functions.close()
     expect(await limitsOfChildren()).toEqual([])
@@ -88,10 +89,17 @@ describe('with the real one', () => {
 /** Of the processes of the runtime that are children of ours. */
 async function limitsOfChildren(): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
-  const pids = stdout.split('\n').flatMap((line) => {
-    const [, pid = '', ppid, args = ''] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []
-    return Number(ppid) === process.pid && args.includes('--deny-net') ? [pid] : []
-  })
+  const all = stdout.split('\n').map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [])
+  const children = (parents: readonly string[]) =>
+    all.filter(([, , ppid = '', args = '']) => parents.includes(ppid) && args.includes('--deny-net'))
+  const pidsOf = (found: readonly (readonly string[])[]) => found.map(([, pid = '']) => pid)
+  const direct = children([String(process.pid)])
+  // A sandbox has no limits: its child, which is the runtime, has.
+  const isSandbox = ([, , , args = '']: readonly string[]) => /^\S*(bwrap|unshare) /.test(args)
+  const pids = pidsOf([
+    ...direct.filter((each) => !isSandbox(each)),
+    ...children(pidsOf(direct.filter(isSandbox))),
+  ])
   const limits = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '')))
   return limits.filter((text) => text !== '')
 }

@@ -13,7 +13,7 @@ interface Place {
 export async function place(workspace: string | undefined): Promise<Place> {
   const settings = await readSettings()
   const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { client: await operatorClient(settings), base: `/v1/flows/workspaces/${ws}` }
+  return { client: await operatorClient(settings, ws), base: `/v1/flows/workspaces/${ws}` }
 }
 
 export const read = (file: string): Promise<string> => readFile(callerPath(file), 'utf8')

@@ -6,6 +6,7 @@ import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
+import { describeLayers, findIsolation } from '../../platform/functions/isolation.ts'
 import { readSettings, type Settings } from '../settings.ts'
 
 interface Finding {
@@ -21,7 +22,7 @@ export async function doctor(): Promise<number> {
   const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
   const findings = (await Promise.all(EXAMINATIONS.map((examine) => examine(settings)))).flat()
   for (const { name, good, detail } of findings) {
-    process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(18)} ${detail}\n`)
+    process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
   }
   const bad = findings.filter(({ good }) => !good).length
   process.stdout.write(bad === 0 ? '\nAll is well.\n' : `\n${bad} of ${findings.length} need attention.\n`)
@@ -148,4 +149,15 @@ const deno: Examination = async ({ TENON_DENO_BIN: path }) => {
   }
 }
 
-const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles, deno]
+/** What is between the code of a function and the host, as a worker of this user on this machine finds it. */
+const isolation: Examination = async ({ TENON_DENO_BIN: path }) => {
+  if (!path) return []
+  const { layers } = await findIsolation(path)
+  const { active, missing } = describeLayers(layers)
+  const wanting = missing.length === 0 ? '' : `; missing: ${missing.join('; ')}`
+  // Either keeps secrets of the platform from a function that has broken out of Deno; elsewhere there is neither.
+  const good = layers.ownUser || layers.sandbox?.name === 'bwrap' || process.platform !== 'linux'
+  return [{ name: 'functions isolation', good, detail: `${active.join(', ')}${wanting}` }]
+}
+
+const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles, deno, isolation]

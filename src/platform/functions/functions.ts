@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { GuestError } from './guest.ts'
+import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
 import { FunctionProcess, type Job, type Report } from './process.ts'
 import type { Frame } from './reply.ts'
 
@@ -13,6 +14,7 @@ export class Functions {
   /** Blank ones of the default size; another size starts its own. */
   readonly #warm: FunctionProcess[] = []
   readonly #alive = new Set<FunctionProcess>()
+  #isolation: Promise<Isolation> | undefined
   #closed = false
 
   /** @param deno path of the program; undefined where there is none */
@@ -21,9 +23,11 @@ export class Functions {
   }
 
   /** Starts the blank processes, so that the first calls need not wait for one. */
-  warmUp(): void {
-    while (this.#deno !== undefined && !this.#closed && this.#warm.length < LIMITS.functionWarmProcesses) {
-      const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default)
+  async warmUp(): Promise<void> {
+    if (this.#deno === undefined) return
+    const isolation = await this.#isolationOf(this.#deno)
+    while (!this.#closed && this.#warm.length < LIMITS.functionWarmProcesses) {
+      const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
       this.#warm.push(blank)
       // One that dies while it waits is not given to anybody.
       void blank.gone.then(() => this.#forget(blank))
@@ -42,7 +46,7 @@ export class Functions {
       return resultOf(await taken.run(job), job)
     } finally {
       // Now, and not when it was taken: the new one would compete with the call.
-      this.warmUp()
+      void this.warmUp()
     }
   }
 
@@ -57,16 +61,27 @@ export class Functions {
   async #take(memoryMb: number): Promise<FunctionProcess> {
     if (this.#deno === undefined) throw unavailable('there is no Deno on this worker')
     const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#warm.shift() : undefined
-    const taken = blank ?? this.#spawn(this.#deno, memoryMb)
+    const taken = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
     await taken.ready.catch((cause: unknown) => {
       throw unavailable(cause instanceof Error ? cause.message : 'Deno does not start')
     })
     return taken
   }
 
-  #spawn(deno: string, memoryMb: number): FunctionProcess {
+  /** Layers around each process, as people read them; undefined without Deno. */
+  async layers(): Promise<Described | undefined> {
+    return this.#deno === undefined ? undefined : describeLayers((await this.#isolationOf(this.#deno)).layers)
+  }
+
+  /** Found when the first process is started, and kept. */
+  #isolationOf(deno: string): Promise<Isolation> {
+    this.#isolation ??= findIsolation(deno)
+    return this.#isolation
+  }
+
+  #spawn(deno: string, memoryMb: number, isolation: Isolation): FunctionProcess {
     if (this.#closed) throw new Problem('run_cut_off', { detail: 'The worker is stopping.' })
-    const made = new FunctionProcess(deno, memoryMb)
+    const made = new FunctionProcess(deno, memoryMb, isolation)
     this.#alive.add(made)
     void made.gone.then(() => this.#alive.delete(made))
     return made

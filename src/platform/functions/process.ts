@@ -1,4 +1,4 @@
-/** One Deno process for one call: without permissions, watched from outside, killed at its end. Never used twice. */
+/** One Deno process for one call: isolated, without permissions, watched from outside, killed at its end. Never used twice. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { LIMITS } from '../../core/limits.ts'
 import { GUEST_URL, type GuestJob } from './guest.ts'
+import { childrenOf, type Isolation, killGroup } from './isolation.ts'
 import { type Frame, Log, Reply } from './reply.ts'
 
 export interface Job {
@@ -50,11 +51,6 @@ const FLAGS = [
  */
 const NO_FOLDER = '/dev/null/none'
 const ENV = { DENO_DIR: NO_FOLDER, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1' }
-/**
- * No core dumps; an end by itself should its watcher die while it computes; and after the platform when processors
- * are short, since what watches it must not wait for it.
- */
-const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec nice -n 5 "$0" "$@"`
 const MAJOR = 2
 
 export class FunctionProcess {
@@ -62,14 +58,20 @@ export class FunctionProcess {
   readonly ready: Promise<void>
   readonly memoryMb: number
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
+  readonly #isolation: Isolation
+  /** Of the engine itself, whose parent may be a sandbox. */
+  #enginePid: number | undefined
   readonly #closed: Promise<number | null>
   readonly #log = new Log()
   #used = false
 
-  constructor(deno: string, memoryMb: number) {
+  constructor(deno: string, memoryMb: number, isolation: Isolation) {
     this.memoryMb = memoryMb
+    this.#isolation = isolation
     const heap = `--v8-flags=--max-old-space-size=${memoryMb}`
-    this.#child = spawn('/bin/sh', ['-c', BOUNDED, deno, ...FLAGS, heap, GUEST_URL], {
+    const { command, args, user } = isolation.start(deno, [...FLAGS, heap, GUEST_URL])
+    this.#child = spawn(command, args, {
+      ...user,
       cwd: '/',
       env: ENV,
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -95,13 +97,7 @@ export class FunctionProcess {
 
   /** With all its threads; it can have no children. */
   kill(): void {
-    const { pid } = this.#child
-    if (pid === undefined) return
-    try {
-      process.kill(-pid, 'SIGKILL')
-    } catch {
-      // It is gone.
-    }
+    killGroup(this.#child.pid)
   }
 
   /** Runs the call and ends the process, whatever the code does. Never rejects once the process was ready. */
@@ -139,7 +135,7 @@ export class FunctionProcess {
     const clock = setTimeout(() => resolve({ kind: 'timeout' }), job.timeoutMs)
     const limitKb = (this.memoryMb + LIMITS.functionMemoryBaseMb) * 1_024
     const watch = setInterval(() => {
-      if (residentKb(this.#child.pid) > limitKb) resolve({ kind: 'memory' })
+      if (residentKb(this.#enginePid) > limitKb) resolve({ kind: 'memory' })
     }, LIMITS.functionMemoryPollMs)
     const giveUp = () => resolve({ kind: 'given_up' })
     job.signal.addEventListener('abort', giveUp)
@@ -181,7 +177,16 @@ export class FunctionProcess {
     const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(said) ?? []
     if (version === undefined) throw new Error('Deno does not start')
     if (Number(major) !== MAJOR) throw new Error(`Deno ${MAJOR} is needed, and this is ${version}`)
+    this.#enginePid = this.#isolation.isWrapped ? childOf(this.#child.pid) : this.#child.pid
+    if (this.#enginePid === undefined)
+      throw new Error('Deno runs in a sandbox whose memory cannot be watched')
   }
+}
+
+/** The one process that a sandbox has started. */
+function childOf(pid: number | undefined): number | undefined {
+  const [child] = pid === undefined ? [] : readFileSync(childrenOf(pid), 'latin1').trim().split(' ')
+  return child ? Number(child) : undefined
 }
 
 /** Resident memory; 0 where it cannot be known. V8's own limit does not count buffers, so this one does. */

@@ -43,7 +43,6 @@ function page(title: string, body: string, status = 200, formTarget = ''): Page 
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
       'x-frame-options': 'DENY',
-      'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
       'cache-control': 'no-store',
     },

@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { CountedPageOf, PageInput } from '../../core/page.ts'
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { Input, inWorkspace, Ref } from '../kinds.ts'
+import { AnyName, Input, inWorkspace, Ref } from '../kinds.ts'
 import { versionsOf } from './conditions.ts'
 import { checkSelected } from './declared.ts'
 import { CollectionName, Document, Fields, Shown, toDocument } from './fields.ts'
@@ -153,10 +153,7 @@ export const queryDocuments = inWorkspace({
     ),
     sort: Type.Optional(
       Type.Union(
-        [
-          Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)])),
-          Type.Array(Type.String()),
-        ],
+        [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
         { description: '`{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`' },
       ),
     ),

@@ -8,7 +8,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Id, Input, inWorkspace, Name, Ref, Slug, Time } from '../kinds.ts'
+import { AnyName, Id, Input, inWorkspace, Name, Ref, Slug, Time } from '../kinds.ts'
 import { hidden, refuse } from './text.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
@@ -43,7 +43,7 @@ export const Choice = Type.Object(
   },
   { additionalProperties: false },
 )
-export const Tools = Type.Record(Type.String(), Choice, { maxProperties: 1_000 })
+export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
 export const McpServer = Type.Object({

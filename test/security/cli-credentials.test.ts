@@ -1,0 +1,209 @@
+/** Credentials of `.env.local` go to the TENON_URL of that file alone, and the CLI says which workspace and role it uses. */
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { packedCommand } from '../../stack/build.mjs'
+import { aRoom, type Room } from '../support/tenants.ts'
+
+/** Packed if it can be, which starts faster. */
+const mainOf = (verb = '') => {
+  const packed = packedCommand(verb === 'demo' ? verb : 'token')
+  return packed === undefined
+    ? ['--import', resolve('node_modules/tsx/dist/loader.mjs'), resolve('src/cli/main.ts')]
+    : [packed]
+}
+
+let room: Room
+let folder: string
+let other: Server
+let otherUrl: string
+/** Requests that reached the other server. */
+let heard: IncomingMessage[]
+
+beforeAll(async () => {
+  room = await aRoom()
+  folder = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
+  other = createServer((request, response) => {
+    heard.push(request)
+    response.setHeader('content-type', 'application/json')
+    response.end('{"access_token":"x"}')
+  })
+  await new Promise<void>((done) => other.listen(0, '127.0.0.1', done))
+  otherUrl = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+})
+afterAll(async () => {
+  other?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+beforeEach(() => {
+  heard = []
+})
+
+/** Settings as `npm start` writes them. */
+const ofFile = (): Record<string, string> => {
+  const { url, clientId, clientSecret } = inject('tenon')
+  return {
+    TENON_URL: url,
+    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_SERVICE_KEY: room.service['apikey'] ?? '',
+    TENON_CLIENT_ID: clientId,
+    TENON_CLIENT_SECRET: clientSecret,
+    TENON_TOKEN: '',
+  }
+}
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs the CLI in a folder with this `.env.local`, and with nothing of Tenon's in its environment but `env`. */
+async function tenon(
+  args: readonly string[],
+  file: Record<string, string>,
+  env: Record<string, string> = {},
+): Promise<Ended> {
+  const lines = Object.entries(file).flatMap(([name, value]) => (value === '' ? [] : [`${name}=${value}\n`]))
+  await writeFile(join(folder, '.env.local'), lines.join(''))
+  const bare = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
+  const options = { cwd: folder, env: { ...Object.fromEntries(bare), ...env } }
+  return new Promise((done) => {
+    execFile(process.execPath, [...mainOf(args[0]), ...args], options, (error, stdout, stderr) =>
+      done({ code: Number(error?.code ?? 0), stdout, stderr }),
+    )
+  })
+}
+
+const withoutUrl = ({ TENON_URL: _, ...rest }: Record<string, string>) => rest
+
+describe('TENON_URL in the environment differs from that of the file', () => {
+  test.each([
+    ['token', ['token'], 'TENON_CLIENT_ID'],
+    ['flow list', ['flow', 'list'], 'TENON_WORKSPACE_ID'],
+    ['flow list of a named workspace', ['flow', 'list', '--workspace', 'ws_x'], 'TENON_CLIENT_ID'],
+    ['collection list', ['collection', 'list', 'todos'], 'TENON_SERVICE_KEY'],
+    ['event subscribe', ['event', 'subscribe', 'a'], 'TENON_SERVICE_KEY'],
+    ['mcp token', ['mcp', 'token', 'x', '--workspace', 'ws_x'], 'TENON_CLIENT_ID'],
+    ['demo', ['demo'], 'TENON_CLIENT_ID'],
+  ])('tenon %s – refuses in one line, and sends nothing', async (_, args, name) => {
+    const file = ofFile()
+    const { code, stdout, stderr } = await tenon(args, file, { TENON_URL: otherUrl })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(
+      `${name} of .env.local is for ${file['TENON_URL']} alone, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
+    )
+    expect(heard).toEqual([])
+  })
+
+  test('a token of the file – refused as the rest', async () => {
+    const file = { ...ofFile(), TENON_TOKEN: 'abc' }
+    const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
+    expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
+  })
+
+  test('half of the client in the environment – the secret of the file is not sent', async () => {
+    const { code, stderr } = await tenon(['token'], ofFile(), {
+      TENON_URL: otherUrl,
+      TENON_CLIENT_ID: 'mine',
+    })
+    expect([code, heard]).toEqual([1, []])
+    expect(stderr).toMatch(/^TENON_CLIENT_SECRET of \.env\.local is for /)
+  })
+
+  test('another port, another scheme, a host that begins alike – each is another platform', async () => {
+    const file = { ...ofFile(), TENON_URL: 'http://tenon.example:8787' }
+    for (const TENON_URL of [
+      'http://tenon.example:8788',
+      'https://tenon.example:8787',
+      'http://tenon.example:8787.evil.example',
+      'http://tenon.example:8787@evil.example',
+      'tenon.example:8787',
+    ])
+      expect((await tenon(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is for')
+  })
+
+  test('credentials of the environment – used there', async () => {
+    const env = { TENON_URL: otherUrl, TENON_CLIENT_ID: 'mine', TENON_CLIENT_SECRET: 'own' }
+    const { code, stdout } = await tenon(['token', '--quiet'], ofFile(), env)
+    expect([code, stdout]).toEqual([0, 'x\n'])
+    expect(heard.map(({ headers }) => headers.authorization)).toEqual([`Basic ${btoa('mine:own')}`])
+  })
+})
+
+test('a file with credentials and no TENON_URL – they belong to no platform and are not sent', async () => {
+  const { code, stderr } = await tenon(['token'], withoutUrl(ofFile()), { TENON_URL: otherUrl })
+  expect([code, heard]).toEqual([1, []])
+  expect(stderr).toBe(
+    `TENON_CLIENT_ID of .env.local is not sent to ${otherUrl}: the file has no TENON_URL. Set TENON_CLIENT_ID in the environment as well, or TENON_URL in the file.\n`,
+  )
+})
+
+test('the platform of the file redirects to another server – no credential follows', async () => {
+  const first = createServer((request, response) =>
+    response.writeHead(307, { location: `${otherUrl}${request.url}` }).end(),
+  )
+  await new Promise<void>((done) => first.listen(0, '127.0.0.1', done))
+  try {
+    const file = { ...ofFile(), TENON_URL: `http://127.0.0.1:${(first.address() as AddressInfo).port}` }
+    for (const args of [['collection', 'list', 'todos'], ['token'], ['event', 'subscribe', 'a']])
+      expect([args, (await tenon(args, file)).code]).toEqual([args, 1])
+    expect(heard).toEqual([])
+  } finally {
+    first.close()
+  }
+})
+
+describe('TENON_URL is that of the file, or the environment has none', () => {
+  test.each(['nowhere', 'there as well'])(
+    'in the environment %s – a key of the file: one line on stderr, JSON alone on stdout',
+    async (set) => {
+      const file = ofFile()
+      const url = file['TENON_URL'] ?? ''
+      const { code, stdout, stderr } = await tenon(
+        ['collection', 'list', 'todos'],
+        file,
+        set === 'nowhere' ? {} : { TENON_URL: url },
+      )
+      expect([code, JSON.parse(stdout).data]).toEqual([0, []])
+      expect(stderr).toBe(
+        `tenon: workspace ${room.workspaceId}, role service, ${url}, credentials of .env.local\n`,
+      )
+    },
+  )
+
+  test('an operator – the workspace of the verb, the role of the token', async () => {
+    const file = ofFile()
+    const { stderr } = await tenon(['flow', 'list'], file)
+    expect(stderr).toBe(
+      `tenon: workspace ${room.workspaceId}, role operator, ${file['TENON_URL']}, credentials of .env.local\n`,
+    )
+    const named = await tenon(['quota', 'show', '--workspace', room.workspaceId], file)
+    expect(named.stderr).toBe(stderr)
+  })
+
+  test('credentials of the environment – no word of the file', async () => {
+    const { stderr } = await tenon(['collection', 'list', 'todos'], {}, ofFile())
+    expect(stderr).toBe(`tenon: workspace ${room.workspaceId}, role service, ${inject('tenon').url}\n`)
+  })
+
+  test('tenon token – the token alone on stdout, the role on stderr', async () => {
+    const { stdout, stderr } = await tenon(['token'], ofFile())
+    expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+    expect(stderr).toBe(`tenon: role operator, ${inject('tenon').url}, credentials of .env.local\n`)
+  })
+
+  test.each([
+    ['--quiet at the end', ['collection', 'list', 'todos', '--quiet'], {}],
+    ['--quiet at the beginning', ['--quiet', 'collection', 'list', 'todos'], {}],
+    ['TENON_QUIET', ['collection', 'list', 'todos'], { TENON_QUIET: '1' }],
+  ])('%s – nothing on stderr', async (_, args, env) => {
+    const { code, stderr } = await tenon(args, ofFile(), env)
+    expect([code, stderr]).toEqual([0, ''])
+  })
+})

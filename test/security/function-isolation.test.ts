@@ -1,0 +1,170 @@
+/** Layers under Deno's permissions: a program with all rights of its own, started as functions are, reaches nothing of the platform. */
+
+import { spawn } from 'node:child_process'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { Functions } from '../../src/platform/functions/functions.ts'
+import {
+  describeLayers,
+  findIsolation,
+  Isolation,
+  type Layers,
+} from '../../src/platform/functions/isolation.ts'
+
+const isRoot = process.getuid?.() === 0
+let folder: string
+let server: Server
+let deno: string
+let found: Isolation
+
+beforeAll(async () => {
+  deno = inject('tenon').env['TENON_DENO_BIN'] ?? ''
+  // Others may enter the folder, so that the rights of each file decide.
+  folder = await mkdtemp(join(tmpdir(), 'tenon-isolation-'))
+  await chmod(folder, 0o755)
+  for (const name of ['master.key', '.env.local'])
+    await writeFile(join(folder, name), 'secret', { mode: 0o600 })
+  server = createServer((socket) => socket.end('inside'))
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  found = await findIsolation(deno)
+})
+afterAll(async () => {
+  server?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** What the program could do, of what it tried. */
+interface Tried {
+  readonly key: boolean
+  readonly env: boolean
+  readonly environ: boolean
+  readonly kill: boolean
+  readonly network: boolean
+  readonly write: boolean
+}
+
+const TRY = `
+const { folder, pid, port } = JSON.parse(Deno.args[0] ?? '{}')
+const can = async (work) => { try { await work(); return true } catch { return false } }
+console.log(JSON.stringify({
+  key: await can(() => Deno.readTextFile(folder + '/master.key')),
+  env: await can(() => Deno.readTextFile(folder + '/.env.local')),
+  environ: await can(() => Deno.readTextFile('/proc/' + pid + '/environ')),
+  kill: await can(() => Deno.kill(pid, 'SIGURG')),
+  network: await can(() => Deno.connect({ hostname: '127.0.0.1', port })),
+  write: await can(() => Deno.writeTextFile('/tmp/tenon-isolation-' + pid, 'x').then(() => Deno.remove('/tmp/tenon-isolation-' + pid))),
+}))
+`
+
+/** Runs Deno with all permissions (`-A`) in layers, as if a function had broken out of it. */
+async function broken(layers: Layers): Promise<Tried> {
+  const module = `data:text/javascript;base64,${Buffer.from(TRY).toString('base64')}`
+  const { port } = server.address() as { port: number }
+  const told = JSON.stringify({ folder, pid: process.pid, port })
+  const { command, args, user } = new Isolation(layers).start(deno, [
+    'run',
+    '-A',
+    '--no-config',
+    module,
+    told,
+  ])
+  const child = spawn(command, args, {
+    ...{ ...user, cwd: '/', env: { DENO_DIR: '/dev/null/none', NO_COLOR: '1' }, detached: true },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 30_000,
+    killSignal: 'SIGKILL',
+  })
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  // A layer that cannot set one of its limits says so there.
+  if (out === '' || err !== '') throw new Error(`It did not run: ${err}`)
+  return JSON.parse(out) as Tried
+}
+
+const SECRETS = { key: false, env: false, environ: false, kill: false }
+
+/** The program of a sandbox, if there is one on PATH and it works for this user. */
+async function sandboxOf(name: 'bwrap' | 'unshare'): Promise<Layers['sandbox']> {
+  for (const at of (process.env['PATH'] ?? '').split(delimiter)) {
+    const { layers } = await findIsolation(deno, at)
+    if (layers.sandbox?.name === name) return layers.sandbox
+  }
+  return undefined
+}
+
+describe('a program that has all of Deno’s permissions', () => {
+  test('no layer – it reaches all that the worker does', async () => {
+    const all = { key: true, env: true, environ: true, kill: true, network: true, write: true }
+    expect(await broken({ ownUser: false, sandbox: undefined })).toEqual(all)
+  })
+
+  test('the layers that were found here – no secret of the platform is read', async ({ skip }) => {
+    const { ownUser, sandbox } = found.layers
+    if (!ownUser && sandbox?.name !== 'bwrap') return skip('This machine has no layer that keeps files.')
+    expect(await broken(found.layers)).toMatchObject(SECRETS)
+  })
+
+  test.runIf(isRoot)('a user of its own alone – no file, environment or process of the worker', async () => {
+    expect(await broken({ ownUser: true, sandbox: undefined })).toMatchObject({ ...SECRETS, network: true })
+  })
+
+  test('unshare – no network, no environment, no signals', async ({ skip }) => {
+    const sandbox = await sandboxOf('unshare')
+    if (sandbox === undefined) return skip('unshare does not work here.')
+    const tried = await broken({ ownUser: false, sandbox })
+    expect(tried).toMatchObject({ environ: false, kill: false, network: false })
+    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toMatchObject({ ...SECRETS, network: false })
+  })
+
+  test('bwrap – nothing at all, whoever the worker is', async ({ skip }) => {
+    const sandbox = await sandboxOf('bwrap')
+    if (sandbox === undefined) return skip('There is no bwrap here, or it does not work.')
+    const nothing = { ...SECRETS, network: false, write: false }
+    expect(await broken({ ownUser: false, sandbox })).toEqual(nothing)
+    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toEqual(nothing)
+  })
+})
+
+describe('functions in the layers that were found', () => {
+  const job = (code: string, memoryMb = 128) => {
+    const signal = new AbortController().signal
+    return { compiled: `export default ${code}`, input: { n: 1 }, timeoutMs: 20_000, memoryMb, signal }
+  }
+
+  test.runIf(isRoot)('each process – a user that no other has, and nothing of root’s groups', async () => {
+    const users = [1, 2, 3].map(() => found.start('/bin/true', []).user)
+    expect(new Set(users.map(({ uid }) => uid)).size).toBe(3)
+    for (const { uid, gid } of users)
+      expect([uid === gid, Number(uid) >= 61_184, Number(uid) < 65_520]).toEqual([true, true, true])
+    const { command, args, user } = found.start('/bin/sh', ['-c', 'id -G; ulimit -c'])
+    const child = spawn(command, args, { ...user, cwd: '/', env: {}, stdio: ['ignore', 'pipe', 'inherit'] })
+    expect(await text(child.stdout)).toMatch(/^\d{5}\n0\n$/)
+  })
+
+  test('a call – answers; too much memory – is seen through the sandbox', async () => {
+    const functions = new Functions(deno)
+    try {
+      expect(await functions.run(job('({ n }) => n + 1'))).toBe(2)
+      const buffers = '() => { const all = []; for (;;) all.push(new Uint8Array(8e6).fill(1)) }'
+      await expect(functions.run(job(buffers, 64))).rejects.toMatchObject({ code: 'function_out_of_memory' })
+    } finally {
+      await functions.close()
+    }
+  })
+
+  test('none of bwrap and unshare on PATH – functions run all the same, and the doctor says how to get them', async () => {
+    const { layers } = await findIsolation(deno, '/nowhere')
+    expect(layers).toEqual({ ownUser: isRoot, sandbox: undefined })
+    const { active, missing } = describeLayers(layers)
+    expect(active[0]).toBe('deno permissions')
+    expect(missing.at(-1)).toMatch(/^bwrap: install bubblewrap/)
+  })
+})
+
+test('the worker that runs here – its log names the layers', async () => {
+  const log = await readFile(join(inject('tenon').logs, 'worker.log'), 'utf8')
+  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"functions isolation"/)
+})
