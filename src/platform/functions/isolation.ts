@@ -6,7 +6,7 @@ import { accessSync, constants, existsSync, lstatSync, readlinkSync } from 'node
 import { delimiter, join } from 'node:path'
 import { LIMITS } from '../../core/limits.ts'
 
-export type Sandbox = 'bwrap' | 'unshare'
+type Sandbox = 'bwrap' | 'unshare'
 
 export interface Layers {
   /** True if each process runs as a user of its own, which takes root. */
