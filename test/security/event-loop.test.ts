@@ -1,0 +1,178 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** One tenant's patterns, schemas and simulations block neither the event loop of the API nor another tenant's reads. */
+
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type ApiProcess, startApi } from '../support/api-process.ts'
+import { aRoom, call, type Reply, type Room, unique } from '../support/tenants.ts'
+
+const PRELOAD = fileURLToPath(new URL('../support/loop-delay.mjs', import.meta.url))
+
+let api: ApiProcess
+let attacker: Room
+let neighbour: Room
+beforeAll(async () => {
+  // Replies are checked in tests alone; a large one takes longer than the request.
+  api = await startApi({ TENON_CHECK_REPLIES: 'false' }, inject('tenon'), PRELOAD)
+  ;[attacker, neighbour] = await Promise.all([aRoom(), aRoom()])
+})
+afterAll(() => api.stop())
+
+async function declare(schema: object): Promise<Reply> {
+  const body = {
+    ...{ workspace_id: attacker.workspaceId, collection: unique('c'), store: 'relational', schema },
+    access: { anon: { create: true } },
+  }
+  return call('POST', '/v1/schemas', { as: attacker.operator, body, at: api.at })
+}
+
+const create = (collection: string, body: object) =>
+  call('POST', `/v1/collections/${collection}/documents`, { as: attacker.anon, body, at: api.at })
+
+/** Copies an object with each of its keys: time grows with the square of their number. */
+const SIMULATED = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - a: { set: { n: '\${ reduce range(30000) as $i ({}; .["k\\($i)"] = 1) | length }' } }`
+
+const simulate = () =>
+  call('POST', `${attacker.flows}/simulate`, {
+    as: attacker.operator,
+    body: { source: SIMULATED },
+    at: api.at,
+  })
+
+interface Measured {
+  /** The longest time that the event loop was blocked, in ms. */
+  readonly blockedMs: number
+  /** Of the neighbour's reads, in ms. */
+  readonly p99Ms: number
+}
+
+/** The event loop and the neighbour's reads while something is under way. */
+async function measure(work: () => Promise<unknown>): Promise<Measured> {
+  await blocked()
+  let isOver = false
+  const done = work().finally(() => {
+    isOver = true
+  })
+  const times: number[] = []
+  while (!isOver || times.length < 30) {
+    const since = performance.now()
+    const reply = await call('GET', '/v1/collections/x/documents', { as: neighbour.service, at: api.at })
+    times.push(performance.now() - since)
+    expect(reply.status).toBe(200)
+  }
+  await done
+  return { blockedMs: await blocked(), p99Ms: quantile(times, 0.99) }
+}
+
+async function blocked(): Promise<number> {
+  const answer = once(api.process, 'message')
+  api.process.send('how long?')
+  const [ms] = await answer
+  return ms as number
+}
+
+const quantile = (times: readonly number[], q: number): number =>
+  times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * q)] ?? 0
+const median = (times: readonly number[]) => quantile(times, 0.5)
+
+const ROUNDS = 5
+
+test('25 documents by an anon key and 4 simulations - at once - leave the event loop and other tenants alone', async () => {
+  const patterns = ['^(a|aa)+$', '^(a|a)*$', '^(a|ab?)+$', '(a*)(a*)(a*)(a*)(a*)b', '^(?:a?){60}a{60}$']
+  const declared = await Promise.all(
+    patterns.map((pattern) => declare({ properties: { s: { type: 'string', pattern } } })),
+  )
+  expect(declared.map(({ status }) => status)).toEqual(declared.map(() => 201))
+  const attack = async () => {
+    const posts = Array.from({ length: 25 }, (_, n) =>
+      create(declared[n % declared.length]?.body.collection, { s: `${'a'.repeat(60)}!` }),
+    )
+    const simulations = Array.from({ length: 4 }, simulate)
+    const replies = await Promise.all([...posts, ...simulations])
+    expect(replies.slice(0, 25).map(({ body }) => body.code)).toEqual(posts.map(() => 'schema_violation'))
+    expect(replies.slice(25).map(({ body }) => body.status)).toEqual(simulations.map(() => 'completed'))
+  }
+  // The threads and the code are warm from here on.
+  await attack()
+  const idle: Measured[] = []
+  const attacked: Measured[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    idle.push(await measure(async () => {}))
+    attacked.push(await measure(attack))
+  }
+  // Other programs of the machine block the loop as well: what they do to an idle one is no fault.
+  const idleBlockedMs = median(idle.map(({ blockedMs }) => blockedMs))
+  const idleP99Ms = median(idle.map(({ p99Ms }) => p99Ms))
+  expect(median(attacked.map(({ blockedMs }) => blockedMs))).toBeLessThan(Math.max(50, 3 * idleBlockedMs))
+  expect(median(attacked.map(({ p99Ms }) => p99Ms))).toBeLessThan(Math.max(100, 5 * idleP99Ms))
+}, 300_000)
+
+const items = (count: number, one: unknown) => Array.from({ length: count }, () => one)
+const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]))
+const patterns = (count: number, more: string) =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`^${n}${more}`, {}]))
+const text = 'a'.repeat(100_000)
+
+describe('a bomb', () => {
+  test.each<[string, object, object, number | string]>([
+    ['nested repetition', { s: { pattern: '^(a+)+$' } }, { s: `${'a'.repeat(60)}!` }, 'schema_violation'],
+    ['nested repetition that fits', { s: { pattern: '^(a+)+$' } }, { s: 'a'.repeat(60) }, 201],
+    ['overlapping alternatives', { s: { pattern: '^(a|aa)+$' } }, { s: `${text}!` }, 'schema_violation'],
+    ['many groups', { s: { pattern: '(a*)(a*)(a*)(a*)b' } }, { s: 'a'.repeat(3_000) }, 'schema_violation'],
+    ['a large program', { s: { pattern: '(?:a?){900}b' } }, { s: text }, 'validation_too_costly'],
+    ['look-behind', { s: { pattern: '(?<=a*)b' } }, { s: text }, 'validation_too_costly'],
+    ['a back reference', { s: { pattern: '(a*)\\1b' } }, {}, 'schema_invalid'],
+    ['a long format', { s: { format: 'email' } }, { s: `${text}@` }, 'schema_violation'],
+    [
+      'alternatives for each item',
+      { s: { items: { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) } } },
+      { s: items(60_000, 1) },
+      'validation_too_costly',
+    ],
+    [
+      'items that differ late',
+      { s: { uniqueItems: true } },
+      { s: [...items(2_000, 'x'.repeat(100)).map((one, n) => `${one}${n}`), 'y', 'y'] },
+      'schema_violation',
+    ],
+    [
+      'names against patterns',
+      { s: { patternProperties: patterns(200, '\\p{L}+\\p{Lu}*$'), additionalProperties: false } },
+      { s: names(5_000) },
+      'validation_too_costly',
+    ],
+    [
+      'names against conditions',
+      { s: { allOf: items(300, { additionalProperties: { type: 'string' } }) } },
+      { s: names(5_000) },
+      'schema_violation',
+    ],
+  ])(
+    '%s - outcome as said, and the event loop goes on',
+    async (_what, properties, fields, outcome) => {
+      const made = await declare({ properties })
+      if (outcome === 'schema_invalid') {
+        expect([made.status, made.body.code]).toEqual([422, outcome])
+        return
+      }
+      expect(made.status).toBe(201)
+      const replies: Reply[] = []
+      const attack = async () => {
+        replies.push(await create(made.body.collection, fields))
+      }
+      const rounds: number[] = []
+      for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).blockedMs)
+      const [reply] = replies
+      expect([reply?.status, reply?.body.code ?? reply?.status]).toEqual([
+        outcome === 201 ? 201 : 422,
+        outcome,
+      ])
+      // Far below what a bomb takes, and far above what a busy machine does to every process.
+      expect(Math.min(...rounds)).toBeLessThan(100)
+    },
+    120_000,
+  )
+})
