@@ -205,7 +205,7 @@ export const LIMITS = {
     stackMb: 4,
   },
   /** CPU time of a worker thread to compile a flow, and to simulate one. */
-  flowCpuMs: 3_000,
+  flowCpuMs: 5_000,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */

@@ -51,7 +51,9 @@ export class ThreadPool {
     return new Promise<Ran<T>>((resolve, reject) => {
       const late = setTimeout(() => this.#giveUp(holder, job), waitMs)
       const job: Job = { ...task, end: resolve as (ran: Ran<unknown>) => void, fail: reject, late }
-      queue.waiting.push(job)
+      // Documents do not wait for the simulations of the same tenant.
+      const longer = queue.waiting.findIndex(({ cpuMs }) => cpuMs > job.cpuMs)
+      queue.waiting.splice(longer < 0 ? queue.waiting.length : longer, 0, job)
       this.#dispatch()
     })
   }

