@@ -21,6 +21,7 @@ import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
+import type { ThreadPool } from './thread-pool.ts'
 
 export interface Parts {
   readonly database: Database
@@ -46,6 +47,7 @@ export interface Parts {
   /** Base URL as clients see it. */
   readonly publicUrl: string
   readonly memo: Memo
+  readonly threads: ThreadPool
   readonly audit: Audit
   readonly log: Log
 }
