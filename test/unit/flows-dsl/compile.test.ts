@@ -7,6 +7,7 @@ import { compile } from '../../../flows-dsl/compile.ts'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
 import { threadMs } from '../../../src/platform/thread-time.ts'
+import { CATALOGUE as PRODUCT_CATALOGUE } from '../../../src/resources/catalogue.ts'
 import { CATALOGUE, compiled } from '../../flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -227,7 +228,7 @@ test('the example that a recorded run carries compiles to the same text today', 
   const { ir } = JSON.parse(Buffer.from(data, 'base64').toString())
   const source = readFileSync(new URL('../../../flows-dsl/examples/hello.yaml', import.meta.url), 'utf8')
   // What is known of a flow grows with the compiler; what runs stays as it was.
-  expect(canonical({ ...compiled(source), facts: ir.facts })).toBe(canonical(ir))
+  expect(canonical({ ...compiled(source, PRODUCT_CATALOGUE), facts: ir.facts })).toBe(canonical(ir))
 })
 
 test('canonical sorts keys by code point and keeps `__proto__`', () => {
