@@ -3,14 +3,14 @@
 import { spend } from '../expression/budget.ts'
 import { compare } from '../expression/values.ts'
 import { fieldOf } from '../json.ts'
-import { below, counted, fail, type Place, type Rule } from './rule.ts'
+import { counted, fail, type Place, type Rule } from './rule.ts'
 
 export const ARRAYS: Readonly<Record<string, Rule>> = {
   prefixItems: (operand, place) => {
     const { value } = place
     if (!Array.isArray(operand) || !Array.isArray(value)) return
     for (const [index, schema] of operand.slice(0, value.length).entries())
-      place.check(schema, below(place, index, value[index] ?? null))
+      place.check(schema, place.below(index, value[index] ?? null))
   },
   items: (operand, place, schema) => {
     const { value } = place
@@ -18,14 +18,14 @@ export const ARRAYS: Readonly<Record<string, Rule>> = {
     const prefix = fieldOf(schema, 'prefixItems')
     const first = Array.isArray(prefix) ? prefix.length : 0
     for (let index = first; index < value.length; index++)
-      place.check(operand, below(place, index, value[index] ?? null))
+      place.check(operand, place.below(index, value[index] ?? null))
   },
   contains: (operand, place, schema) => {
     const { value } = place
     if (!Array.isArray(value)) return
     const least = Number(fieldOf(schema, 'minContains') ?? 1)
     const most = Number(fieldOf(schema, 'maxContains') ?? Number.POSITIVE_INFINITY)
-    const count = value.filter((item, index) => place.passes(operand, below(place, index, item))).length
+    const count = value.filter((item, index) => place.passes(operand, place.below(index, item))).length
     if (count < least) fail(place, `must contain at least ${counted(least, 'such item')}`)
     if (count > most) fail(place, `must contain at most ${counted(most, 'such item')}`)
   },

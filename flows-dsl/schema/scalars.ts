@@ -44,6 +44,13 @@ export const SCALARS: Readonly<Record<string, Rule>> = {
     if (typeof place.value === 'string' && lengthOf(place.value, place) > Number(operand))
       fail(place, `must have at most ${counted(operand, 'character')}`)
   },
+  format: (operand, place) => {
+    const { value, budget, evaluation } = place
+    if (typeof value !== 'string' || evaluation.hasFormat === undefined) return
+    // The tests backtrack: their time may grow with the square of the length.
+    spend(budget, 8 + value.length / 8 + value.length ** 2 / 1_024)
+    if (!evaluation.hasFormat(String(operand), value)) fail(place, `must match the format ${String(operand)}`)
+  },
   pattern: (operand, place) => {
     if (typeof place.value === 'string' && !matches(String(operand), place.value, place.budget))
       fail(place, `must match ${String(operand)}`)

@@ -6,14 +6,18 @@ import { fieldOf, isObject } from '../json.ts'
 import { ARRAYS } from './arrays.ts'
 import { COMBINATIONS } from './combinations.ts'
 import { OBJECTS } from './objects.ts'
-import type { Place, Rule } from './rule.ts'
+import { type FormatTest, fail, Place, type Report, type Rule } from './rule.ts'
 import { SCALARS } from './scalars.ts'
 import { referenceName } from './vocabulary.ts'
 
-/** What is wrong with a value. `pointer` is a JSON pointer into the value. */
+/** A fault of a value. `pointer` is a JSON pointer into the value. */
 export interface SchemaError {
   readonly pointer: string
   readonly message: string
+  /** The keyword that the value fails; for a schema `false`, `additionalProperties` if that led to it, else `false`. */
+  readonly keyword: string
+  /** The name of a required property that is missing. */
+  readonly missing?: string
 }
 
 /** Errors beyond this many are not told. */
@@ -26,27 +30,41 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 /**
  * Asks whether a value is as a schema says that `checkSchema` has let pass.
  * @param budget is used up by the call
+ * @param hasFormat tests texts against `format`, which is an annotation without it
  * @returns what is wrong, the first 20; empty where nothing is
  * @throws FlowError (expression) where the budget ends
  */
-export function schemaErrors(schema: Json, value: Json, budget: Budget): readonly SchemaError[] {
+export function schemaErrors(
+  schema: Json,
+  value: Json,
+  budget: Budget,
+  hasFormat?: FormatTest,
+): readonly SchemaError[] {
   const errors: SchemaError[] = []
-  const report = (error: SchemaError) => void (errors.length < ERRORS_MAX && errors.push(error))
-  check(schema, { root: schema, value, pointer: '', depth: 1, budget, report, check, passes })
+  const report: Report = (place, message, missing) => {
+    if (errors.length >= ERRORS_MAX) return
+    const { pointer, keyword } = place
+    errors.push({ pointer, message, keyword, ...(missing !== undefined && { missing }) })
+  }
+  const evaluation = { root: schema, budget, hasFormat, check, passes }
+  check(schema, new Place({ evaluation, report }, value, { depth: 1, keyword: '' }))
   return errors
 }
 
 function check(schema: Json, place: Place): void {
-  const { budget, depth, pointer, report } = place
+  const { budget, depth } = place
   spend(budget, 1)
   checkDepth(budget, depth)
-  if (schema === false) report({ pointer, message: 'is not allowed' })
+  if (schema === false) forbid(place)
   if (!isObject(schema)) return
-  const inner = { ...place, depth: depth + 1 }
-  for (const [keyword, operand] of Object.entries(schema)) {
+  for (const keyword of Object.keys(schema)) {
     spend(budget, 1)
-    RULES.get(keyword)?.(operand, inner, schema)
+    RULES.get(keyword)?.(schema[keyword] ?? null, place.under(keyword), schema)
   }
+}
+
+function forbid(place: Place): void {
+  fail(place.keyword === 'additionalProperties' ? place : place.under('false'), 'is not allowed')
 }
 
 /** Whether a value is as a schema says, without a word about what is wrong. */
@@ -55,13 +73,14 @@ function passes(schema: Json, place: Place): boolean {
   const report = () => {
     isSound = false
   }
-  check(schema, { ...place, report })
+  check(schema, place.reporting(report))
   return isSound
 }
 
 function follow(operand: Json, place: Place): void {
+  const { root } = place.evaluation
   const name = typeof operand === 'string' ? referenceName(operand) : undefined
-  const definitions = isObject(place.root) ? fieldOf(place.root, '$defs') : undefined
+  const definitions = isObject(root) ? fieldOf(root, '$defs') : undefined
   if (name === undefined || definitions === undefined || !isObject(definitions)) return
   check(fieldOf(definitions, name) ?? true, place)
 }

@@ -48,8 +48,17 @@ export function negated(set: PointSet): PointSet {
   return (point) => !set(point)
 }
 
+/** Sets that were asked for, by name. Only names that exist get here, of which there are some hundreds. */
+const NAMED = new Map<string, PointSet>()
+
 /** `[:name:]` and `\p{name}`; a `^` before the name negates. @throws RegexFault where there is no such set */
 export function namedSet(name: string): PointSet {
+  const set = NAMED.get(name) ?? newNamedSet(name)
+  NAMED.set(name, set)
+  return set
+}
+
+function newNamedSet(name: string): PointSet {
   if (!NAME.test(name)) throw new RegexFault('invalid character property name')
   const plain = name.replace('^', '')
   const posix = plain.toLowerCase()
