@@ -44,8 +44,8 @@ export function simulate(ir: FlowIR, simulation: Simulation): Simulated {
   return run.simulated()
 }
 
-/** A simulation that gives the thread back between its turns. */
-export class SimulatedRun {
+/** A simulation under way. */
+class SimulatedRun {
   readonly #ir: FlowIR
   readonly #machine: Machine
   readonly #clock: Clock<Coming>

@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matches } from '../core/etag.ts'
 import { type AnyOperation, replyOf } from '../core/operation.ts'
+import { Serialized } from '../core/serialized.ts'
 import { nextPage } from './links.ts'
 
 /** @param input as it was bound, for the address of what was made */
@@ -25,6 +26,7 @@ export function answer(
   if (next !== undefined) reply.header('link', `<${next}>; rel="next"`)
   for (const [field, name] of Object.entries(replyHeaders))
     reply.header(name, String((output as Record<string, unknown>)[field]))
+  if (output instanceof Serialized) return reply.type('application/json; charset=utf-8').send(output.json)
   if (replyBody === undefined) return output
   // Any JSON value: a bare text or null would be sent as something else.
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(replyOf(operation, output)))

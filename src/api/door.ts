@@ -7,6 +7,7 @@ import type { Feed } from '../core/feed.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { Serialized } from '../core/serialized.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from '../platform/access.ts'
 import { CallerScope } from '../platform/caller.ts'
@@ -110,7 +111,7 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
         return sendFeed(output as Feed, reply, askAgain)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
-      check?.(output)
+      check?.(output instanceof Serialized ? output.parsed() : output)
       return answer(operation, input, output, request, reply)
     },
   }

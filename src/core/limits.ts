@@ -184,15 +184,28 @@ export const LIMITS = {
   examinationMs: 60_000,
   /** Written while the others were examined: as many are examined once more while writers wait. */
   examinedWhileLockedMax: 200,
-  patternCharsMax: 200,
-  /** Values of a document times subschemas: below it, validation is not watched by a clock. */
-  validationUnwatchedSteps: 20_000,
+  /** Steps of a validation on the main thread, some 3 ms; one that takes more goes to a worker thread. */
+  validationSteps: 10_000,
+  /** Characters of a text whose format is tested at once. */
   matchedCharsMax: 1_000,
-  /** Of the process's one thread, for a document that is watched. */
+  /** CPU time of a worker thread for one document. */
   validationMs: 200,
   /** Of the processor, for all documents of one request; and how much of that at a time. */
   planningMs: 2_000,
   turnMs: 10,
+  /** Worker threads of a process: how many, and what waits for them of one tenant; what bounds a task besides its CPU time. */
+  threads: {
+    size: 2,
+    waitingMax: 32,
+    waitMs: 20_000,
+    pollMs: 20,
+    wallFactor: 10,
+    wallBaseMs: 5_000,
+    memoryMb: 256,
+    stackMb: 4,
+  },
+  /** CPU time of a worker thread to compile a flow, and to simulate one. */
+  flowCpuMs: 5_000,
   memoMs: 5_000,
   memoBytesMax: 67_108_864,
   /** Of a header with entity tags. */

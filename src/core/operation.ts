@@ -7,6 +7,7 @@ import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
 import { scopeOf } from './scopes.ts'
+import { Serialized } from './serialized.ts'
 
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -203,6 +204,7 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
 
 /** What a caller is handed of an output: all of it, or the one field that the binding names. */
 export function replyOf(operation: AnyOperation, output: unknown): unknown {
+  if (output instanceof Serialized) return output.parsed()
   const { replyBody } = operation.http
   return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
 }

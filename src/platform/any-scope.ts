@@ -9,6 +9,7 @@ import type { Parts } from './parts.ts'
 import type { Row } from './pg/batch.ts'
 import type { Company, Mandate } from './pg/mandate.ts'
 import type { Sql } from './pg/sql.ts'
+import type { Ran, ThreadTask } from './thread-pool.ts'
 
 /** Runs statements under its own mask, makes ids, drives its own workflows. */
 export abstract class Scope {
@@ -61,6 +62,11 @@ export abstract class Scope {
   /** Puts an error of ours into the log where its caller is told of it in no detail. */
   report(error: unknown, what: string): void {
     this.parts.log.error({ err: error, subject: this.actor.subject }, what)
+  }
+
+  /** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */
+  inThread<T>(task: ThreadTask): Promise<Ran<T>> {
+    return this.parts.threads.run(this.mandate.tenant, task)
   }
 
   protected durable(ref: TenantRef): Durable {

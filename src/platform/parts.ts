@@ -19,6 +19,7 @@ import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
+import type { ThreadPool } from './thread-pool.ts'
 
 export interface Parts {
   readonly database: Database
@@ -42,6 +43,7 @@ export interface Parts {
   /** Base URL as clients see it. */
   readonly publicUrl: string
   readonly memo: Memo
+  readonly threads: ThreadPool
   readonly audit: Audit
   readonly log: Log
 }

@@ -32,6 +32,7 @@ import { News } from './runs/news.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
+import { ThreadPool } from './thread-pool.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
@@ -111,6 +112,7 @@ export function openPlatform(
     oauthClients: new OAuthClients(database),
     publicUrl: publicUrl(config),
     memo: new Memo(),
+    threads: new ThreadPool(),
     audit,
     log,
   }
@@ -144,7 +146,7 @@ export function openPlatform(
     close: async () => {
       await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
       await lookout.close()
-      for (const store of [objects, objectClients, identities, payloads]) store.close()
+      for (const part of [objects, objectClients, identities, payloads, parts.threads]) part.close()
       streams.close()
       limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])

@@ -49,6 +49,11 @@ export class Turns {
     }
   }
 
+  /** Adds CPU time that another thread used for the caller, in milliseconds. */
+  charge(cpuMs: number): void {
+    this.#spentMs += cpuMs
+  }
+
   /** Lets others go first, where this one has held the thread for a while. */
   rest(): Promise<void> | undefined {
     if (this.#turnMs < LIMITS.turnMs) return undefined

@@ -60,13 +60,9 @@ describe('a schema that is refused', () => {
     ],
     ['a broken pattern', { schema: { properties: { a: { pattern: '(' } } } }, 422],
     ['a long pattern', { schema: { properties: { a: { pattern: 'a'.repeat(300) } } } }, 422],
-    ['a repeated repetition', { schema: { properties: { a: { pattern: '^(a+)+$' } } } }, 422],
-    ['the same as a name', { schema: { patternProperties: { '^([a-z]*)*$': {} } } }, 422],
-    [
-      'a named group in a pattern of names',
-      { schema: { patternProperties: { '(?<a>x)': {}, '(?<a>y)': {} } } },
-      422,
-    ],
+    ['a back reference', { schema: { properties: { a: { pattern: '^(a)\\1$' } } } }, 422],
+    ['the same in a name', { schema: { patternProperties: { '^(?<n>a)\\k<n>$': {} } } }, 422],
+    ['a pattern that expands', { schema: { properties: { a: { pattern: '(?:(?:a{99}){99}){99}' } } } }, 422],
     ['an unknown format', { schema: { properties: { a: { format: 'regex' } } } }, 422],
     ['an unknown type', { schema: { properties: { a: { type: 'bigint' } } } }, 422],
     ['another root', { schema: { type: 'array' } }, 422],
@@ -145,9 +141,17 @@ describe('text of a schema is never code', () => {
   })
 })
 
+/** Each item meets each alternative: some seconds of CPU time. */
+const manyAlternatives = {
+  properties: {
+    a: { type: 'array', items: { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) } },
+  },
+}
+const manyItems = Array.from({ length: 30_000 }, () => 1)
+
 describe('a document that costs too much', () => {
-  const PATTERNS = ['^(a|a)*$', '^(a|ab?)+$', '^(?:a?){60}a{60}$', '(a*)(a*)(a*)(a*)(a*)b', '^(?=(a+))\\1*b']
-  test.each(PATTERNS)('matched with %s, it is stopped, and others go on', async (pattern) => {
+  const PATTERNS = ['^(a|a)*$', '^(a|ab?)+$', '^(a+)+$', '(a*)(a*)(a*)(a*)(a*)b']
+  test.each(PATTERNS)('a backtracking engine would match for ever: %s', async (pattern) => {
     const { status, body } = await declare({ schema: { properties: { a: { type: 'string', pattern } } } })
     expect(status).toBe(201)
     const startedMs = performance.now()
@@ -157,14 +161,13 @@ describe('a document that costs too much', () => {
     ])
     expect(performance.now() - startedMs).toBeLessThan(2_000)
     expect([evil.status, good.status]).toEqual([422, 200])
-    const quick = pattern.startsWith('^(?=')
-    expect(evil.body.code).toBe(quick ? 'schema_violation' : 'validation_too_costly')
+    expect(evil.body.code).toBe('schema_violation')
     expect((await create(body.collection, { b: 1 })).status).toBe(201)
   })
 
   test('one of many, in a request that gets its share of the processor and no more', async () => {
-    const { body } = await declare({ schema: { properties: { a: { type: 'string', pattern: '^(a|a)*$' } } } })
-    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: `${'a'.repeat(5_000)}!` } }))
+    const { body } = await declare({ schema: manyAlternatives })
+    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: manyItems } }))
     const reply = await call('POST', `/v1/collections/${body.collection}/batch`, {
       as: room.service,
       body: { ops, atomic: false },
@@ -177,19 +180,17 @@ describe('a document that costs too much', () => {
 
   test('one of many that a new schema is held against: no more of them than are told', async () => {
     const { body } = await declare({ mode: 'off' })
-    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: `${'a'.repeat(5_000)}!` } }))
+    const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: manyItems } }))
     const path = `/v1/collections/${body.collection}/batch`
     expect((await call('POST', path, { as: room.service, body: { ops } })).status).toBe(200)
-    const schema = { properties: { a: { type: 'string', pattern: '^(a|a)*$' } } }
-    const put = { as: room.operator, body: { schema, mode: 'enforce' } }
+    const put = { as: room.operator, body: { schema: manyAlternatives, mode: 'enforce' } }
     const reply = await call('PUT', `/v1/schemas/${body.id}`, put)
     expect([reply.status, reply.body.code]).toEqual([409, 'schema_incompatible'])
     expect([reply.body.examined, reply.body.offending.length]).toEqual([20, 20])
   }, 60_000)
 
   test('with many items under many alternatives as well', async () => {
-    const items = { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) }
-    const { body } = await declare({ schema: { properties: { a: { type: 'array', items } } } })
+    const { body } = await declare({ schema: manyAlternatives })
     const startedMs = performance.now()
     const reply = await create(body.collection, { a: Array.from({ length: 100_000 }, () => 1) })
     expect(performance.now() - startedMs).toBeLessThan(2_000)

@@ -14,17 +14,22 @@ export interface ApiProcess {
   stop(): Promise<void>
 }
 
-/** Returns when it answers. Tokens of the first process are good for it. */
+/**
+ * Returns when it answers. Tokens of the first process are good for it.
+ * @param preload the path of a module that the process loads first, and that a test may send messages to
+ */
 export async function startApi(
   settings: Readonly<Record<string, string>>,
   first: Running = inject('tenon'),
+  preload?: string,
 ): Promise<ApiProcess> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const at = { ...first, url: `http://127.0.0.1:${port}` }
   const env = { ...process.env, ...first.env, TENON_PUBLIC_URL: first.url, ...settings }
-  const child = spawn(process.execPath, [(await currentBuild()).api], {
+  const before = preload === undefined ? [] : ['--import', preload]
+  const child = spawn(process.execPath, [...before, (await currentBuild()).api], {
     env: { ...env, TENON_PORT: String(port) },
-    stdio: 'ignore',
+    stdio: preload === undefined ? 'ignore' : ['ignore', 'ignore', 'ignore', 'ipc'],
   })
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)

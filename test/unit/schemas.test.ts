@@ -1,13 +1,14 @@
-/** The evaluation of schemas against another implementation, and the judgement of patterns. */
+/** The evaluation of schemas against another implementation. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { checkSchema } from '../../src/resources/schemas/language.ts'
-import { isCalm, patternFault } from '../../src/resources/schemas/patterns.ts'
-import { prepare } from '../../src/resources/schemas/prepare.ts'
-import { faultsOf, faultsOfChange } from '../../src/resources/schemas/validate.ts'
-import { name, schema, value } from '../support/json-schemas.ts'
+import { type Prepared, prepare } from '../../src/resources/schemas/prepare.ts'
+import { validateChange } from '../../src/resources/schemas/validate.ts'
+import { faultsOf, name, schema, value } from '../support/json-schemas.ts'
+
+const faultsOfChange = (prepared: Prepared, fields: object) => faultsOf(prepared, fields, validateChange)
 
 test('what is valid is valid to ajv as well, and the other way round', () => {
   const ajv = new Ajv2020({ strict: false, logger: false, addUsedSchema: false, ownProperties: true })
@@ -145,21 +146,4 @@ test.each([
   { $ref: '#/$defs/d', $defs: { d: {} } },
 ])('%j says something of the whole document', (said) => {
   expect(prepare(checkSchema(said)).separable).toBe(false)
-})
-
-test.each([
-  ['^[a-z0-9]+$', undefined, true],
-  ['^\\d{3}-\\d{4}$', undefined, true],
-  ['^[a-z0-9]+(?:-[a-z0-9]+)*$', undefined, false],
-  ['^[(*+|]+$', undefined, true],
-  ['a|b', undefined, false],
-  ['(a)\\1', undefined, false],
-  ['^(a+)+$', 'repeats a repetition', false],
-  ['^(?:[a-z]*){2,}$', 'repeats a repetition', false],
-  ['[', 'is not a regular expression', true],
-  ['a'.repeat(201), 'is longer', true],
-])('the pattern %s', (pattern, fault, calm) => {
-  if (fault === undefined) expect(patternFault(pattern)).toBeUndefined()
-  else expect(patternFault(pattern)).toContain(fault)
-  expect(isCalm(pattern)).toBe(calm)
 })

@@ -4,9 +4,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { checkSchema, type SchemaObject } from '../../src/resources/schemas/language.ts'
 import { prepare } from '../../src/resources/schemas/prepare.ts'
-import { faultsOf } from '../../src/resources/schemas/validate.ts'
 import { widens } from '../../src/resources/schemas/widens.ts'
-import { schema, value } from '../support/json-schemas.ts'
+import { faultsOf, schema, value } from '../support/json-schemas.ts'
 
 const $defs = {
   d: { type: ['string', 'number', 'object'] },

@@ -12,6 +12,7 @@ const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild'
 export interface Build {
   readonly api: string
   readonly worker: string
+  readonly threads: string
   readonly workflows: string
 }
 
@@ -33,6 +34,7 @@ async function find(): Promise<Build> {
   return {
     api: join(folder, 'api.mjs'),
     worker: join(folder, 'worker.mjs'),
+    threads: join(folder, 'threads.mjs'),
     workflows: join(folder, 'workflows.js'),
   }
 }
@@ -75,7 +77,12 @@ const PACKED: BuildOptions = {
 
 async function packProcesses(folder: string): Promise<void> {
   const { build } = await import('esbuild')
-  const entryPoints = { api: 'src/api/main.ts', worker: 'src/activities/main.ts' }
+  const entryPoints = {
+    api: 'src/api/main.ts',
+    worker: 'src/activities/main.ts',
+    // Beside them, for both (platform/thread-pool.ts).
+    threads: 'src/resources/threads/main.ts',
+  }
   await build({ ...PACKED, entryPoints, outdir: folder })
 }
 
@@ -94,9 +101,10 @@ async function packWorkflows(folder: string): Promise<void> {
 /** Copies the build where an image wants it. @returns the exit code */
 export async function exportBuild(folder: string): Promise<number> {
   await mkdir(folder, { recursive: true })
-  const { api, worker, workflows } = await currentBuild()
+  const { api, worker, threads, workflows } = await currentBuild()
   await copyFile(api, join(folder, 'api.mjs'))
   await copyFile(worker, join(folder, 'worker.mjs'))
+  await copyFile(threads, join(folder, 'threads.mjs'))
   await copyFile(workflows, join(folder, 'workflows.js'))
   return 0
 }

@@ -53,5 +53,5 @@ export const RUN_LIMITS = {
   runBodyBytesMax: 4_456_448,
   runInputDepthMax: 64,
   /** Of the schema of a flow's input, before it is started: some 10 ms. */
-  inputCheckSteps: 100_000,
+  inputCheckSteps: 50_000,
 } as const

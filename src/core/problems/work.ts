@@ -8,6 +8,11 @@ export const WORK = {
     title: 'The flow is not valid',
     help: 'See `faults`: each has line and column.',
   },
+  flow_too_costly: {
+    status: 422,
+    title: 'The flow takes too much CPU time to compile or to simulate',
+    help: 'Split the flow, make its expressions simpler, or simulate it with less input.',
+  },
   input_invalid: {
     status: 422,
     title: 'The input does not fit the schema of the flow',

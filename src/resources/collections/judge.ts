@@ -1,15 +1,35 @@
 /** Documents against their collection's declaration. */
 
 import { Problem } from '../../core/problem.ts'
-import { type Fault, faultsOf, faultsOfChange } from '../schemas/validate.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { Turns } from '../../platform/turns.ts'
+import type { Declaration } from '../schemas/declarations.ts'
+import {
+  type Fault,
+  isPending,
+  type Validation,
+  validateChange,
+  validateDocument,
+} from '../schemas/validate.ts'
+import { faultsInThread } from '../schemas/validate-in-thread.ts'
 import type { Collection } from './store.ts'
 
 type Fields = Record<string, unknown>
 
-/** The faults of a whole document to warn of. @throws Problem `schema_violation` where the schema is enforced */
-export function judge({ declared }: Collection, fields: Fields): readonly Fault[] {
-  if (declared === undefined || declared.mode === 'off') return []
-  return settled(declared.mode, faultsOf(declared.schema, fields))
+/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link judgeInThread}. */
+export type Judgement = readonly Fault[] | Pending
+
+/** A validation that is to be done in a worker thread. */
+interface Pending {
+  readonly validation: Validation
+  readonly mode: Declaration['mode']
+}
+
+export const isToBeJudged = (judgement: Judgement): judgement is Pending => 'validation' in judgement
+
+/** Judges a whole document. @throws Problem `schema_violation` where the schema is enforced */
+export function judge(collection: Collection, fields: Fields): Judgement {
+  return judged(collection, fields, validateDocument)
 }
 
 /** Whether fields that are set can be judged without the others. */
@@ -18,13 +38,33 @@ export function judgesAlone({ declared }: Collection): boolean {
 }
 
 /** The same for fields that are set in a document, where they can be judged alone. */
-export function judgeChange({ declared }: Collection, fields: Fields): readonly Fault[] {
-  if (declared === undefined || declared.mode === 'off') return []
-  return settled(declared.mode, faultsOfChange(declared.schema, fields))
+export function judgeChange(collection: Collection, fields: Fields): Judgement {
+  return judged(collection, fields, validateChange)
 }
 
-function settled(mode: 'warn' | 'enforce', faults: readonly Fault[]): readonly Fault[] {
-  if (mode === 'warn' || faults.length === 0) return faults
+function judged({ declared }: Collection, fields: Fields, validate: typeof validateDocument): Judgement {
+  if (declared === undefined || declared.mode === 'off') return []
+  const result = validate(declared.schema, fields)
+  if (isPending(result)) return { validation: result, mode: declared.mode }
+  return settled(declared.mode, result)
+}
+
+/**
+ * Judges in a worker thread what takes many steps.
+ * @param turns are charged with its CPU time
+ * @throws Problem as {@link judge} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
+ *   `overloaded`
+ */
+export async function judgeInThread(
+  scope: WorkspaceScope,
+  { validation, mode }: Pending,
+  turns: Turns,
+): Promise<readonly Fault[]> {
+  return settled(mode, await faultsInThread(scope, validation, turns))
+}
+
+function settled(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
+  if (mode !== 'enforce' || faults.length === 0) return faults
   const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
   throw new Problem('schema_violation', { detail, errors: faults })
 }

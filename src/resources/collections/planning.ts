@@ -1,9 +1,12 @@
 /** From the wishes of one request to its changes, each planned on what the ones before it will leave. */
 
 import { Problem } from '../../core/problem.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Turns } from '../../platform/turns.ts'
 import { comparedAs } from '../schemas/canonical.ts'
+import type { Fault } from '../schemas/validate.ts'
 import { after, type Fields } from './fields.ts'
+import { isToBeJudged, judgeInThread } from './judge.ts'
 import type { Collection } from './store.ts'
 import type { Where } from './stores.ts'
 import { type Current, type Planned, planAlone, planOn, type Wish } from './wishes.ts'
@@ -16,14 +19,40 @@ export interface Task extends Where {
 
 export type Plan = (task: Task, index: number) => Planned
 
+/** What was planned and validated. */
+export interface Judged extends Planned {
+  readonly warnings: readonly Fault[]
+}
+
 /** One after the other, with time for others between them. @throws Problem of the first that cannot be planned */
-export async function planAll(tasks: readonly Task[], plan: Plan, turns: Turns): Promise<Planned[]> {
-  const planned: Planned[] = []
-  for (const [index, task] of tasks.entries()) {
-    planned.push(inPlace(index, tasks, () => turns.take(() => plan(task, index))))
-    await turns.rest()
+export async function planAll(
+  scope: WorkspaceScope,
+  tasks: readonly Task[],
+  plan: Plan,
+  turns: Turns,
+): Promise<Judged[]> {
+  const judged: Judged[] = []
+  try {
+    for (const [index, task] of tasks.entries()) {
+      const planned = turns.take(() => plan(task, index))
+      judged.push(isJudged(planned) ? planned : await judgedApart(scope, planned, turns))
+      await turns.rest()
+    }
+  } catch (error) {
+    throw located(error, judged.length, tasks)
   }
-  return planned
+  return judged
+}
+
+const isJudged = (planned: Planned): planned is Judged => !isToBeJudged(planned.warnings)
+
+/** Validates what was planned, in a worker thread where that takes many steps. @throws Problem as `judgeInThread` does */
+export async function judgedApart(scope: WorkspaceScope, planned: Planned, turns: Turns): Promise<Judged> {
+  const { warnings } = planned
+  return {
+    ...planned,
+    warnings: isToBeJudged(warnings) ? await judgeInThread(scope, warnings, turns) : warnings,
+  }
 }
 
 export const alone: Plan = ({ collection, wish, id }) => planAlone(collection, wish, id)
@@ -79,14 +108,6 @@ function next({ change }: Planned, current: Current | undefined): Pick<Left, 'cu
   const untouched = Object.keys(content.fields).length + change.unset.length === 0
   const version = (current?.version ?? 0) + (untouched ? 0 : 1)
   return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
-}
-
-function inPlace<T>(index: number, tasks: readonly Task[], work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    throw located(error, index, tasks)
-  }
 }
 
 /** Of several, which one it is about. */

@@ -3,10 +3,9 @@
 import { mergePatch } from '../../../flows-dsl/merge-patch.ts'
 import { Problem } from '../../core/problem.ts'
 import { withDefaults } from '../schemas/defaults.ts'
-import type { Fault } from '../schemas/validate.ts'
 import { checkFields } from './bounds.ts'
 import { after, type Fields } from './fields.ts'
-import { judge, judgeChange, judgesAlone } from './judge.ts'
+import { type Judgement, judge, judgeChange, judgesAlone } from './judge.ts'
 import { missing, stale } from './refusals.ts'
 import type { Change, Collection, Content, Stored } from './store.ts'
 import type { Right } from './stores.ts'
@@ -46,7 +45,7 @@ export type Current = Pick<Stored, 'id' | 'fields' | 'version'>
 
 export interface Planned {
   readonly change: Change
-  readonly warnings: readonly Fault[]
+  readonly warnings: Judgement
   /** It rests on what was read: where that has changed meanwhile, it is planned again. */
   readonly again: boolean
 }
@@ -145,7 +144,7 @@ function setting(
   return { change: { verb: 'update', ...at, content, unset }, warnings, again: true }
 }
 
-function checked(collection: Collection, fields: Fields): { content: Content; warnings: readonly Fault[] } {
+function checked(collection: Collection, fields: Fields): { content: Content; warnings: Judgement } {
   const content = checkFields(fields)
   return { content, warnings: judge(collection, content.fields) }
 }

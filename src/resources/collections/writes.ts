@@ -10,11 +10,11 @@ import { Turns } from '../../platform/turns.ts'
 import { comparedAs, type Format } from '../schemas/canonical.ts'
 import type { Index } from '../schemas/indexes.ts'
 import type { Filter, Test } from './grammar/filter.ts'
-import { alone, located, planAll, planner, type Task } from './planning.ts'
+import { alone, type Judged, located, planAll, planner, type Task } from './planning.ts'
 import { refusalOf, stale } from './refusals.ts'
 import type { Collection, Outcome, Store, Stored } from './store.ts'
 import { inCollections, type Right } from './stores.ts'
-import { type Planned, RIGHTS, standsAlone, type Wish } from './wishes.ts'
+import { RIGHTS, standsAlone, type Wish } from './wishes.ts'
 
 /** A wish, and the collection it is for. */
 export interface Asked {
@@ -84,7 +84,7 @@ async function attemptAll(
   const plan = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
     ? alone
     : planner(await currentOf(scope, tasks))
-  const planned = await planAll(tasks, plan, turns)
+  const planned = await planAll(scope, tasks, plan, turns)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
@@ -122,7 +122,7 @@ function storeOf(tasks: readonly Task[]): Store {
   throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
 }
 
-function doneOf({ change, warnings }: Planned, outcome: Outcome | undefined): Done {
+function doneOf({ change, warnings }: Judged, outcome: Outcome | undefined): Done {
   if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
   const { version, stored } = outcome
   const done = { id: change.id, created: change.verb === 'create', version }
@@ -187,7 +187,7 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
 async function reasonOf(
   scope: WorkspaceScope,
   { store, collection }: Task,
-  planned: Planned | undefined,
+  planned: Judged | undefined,
   refused: Outcome,
 ): Promise<unknown> {
   if (!('current' in refused) || tooLarge(refused)) return refusalOf(refused)

@@ -11,7 +11,8 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
-import { FlowFacts, factsOf } from './facts.ts'
+import { inThread, type Tasks } from '../threads/run.ts'
+import { FlowFacts } from './facts.ts'
 import { changeTriggers, isOutside } from './triggers/registration.ts'
 import { removed } from './triggers/rows.ts'
 
@@ -64,9 +65,29 @@ interface FlowRow {
 
 const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
 
-/** Compiles against the platform's catalogue. */
+/** Compiles against the platform's catalogue on this thread: for processes that serve one person. */
 export const compileFlow = (source: string) =>
   compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
+
+/**
+ * Works on a definition in a worker thread, against the platform's catalogue.
+ * @throws Problem `flow_too_costly` if it takes more than `flowCpuMs`; `overloaded`
+ */
+export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'simulate'>(
+  scope: WorkspaceScope,
+  task: N,
+  input: Omit<Parameters<Tasks[N]>[0], 'catalogue'>,
+): Promise<ReturnType<Tasks[N]>> {
+  const flow = { ...input, catalogue: CATALOGUE } as Parameters<Tasks[N]>[0]
+  const ran = await inThread(scope, task, flow, LIMITS.flowCpuMs)
+  if ('value' in ran) return ran.value
+  const seconds = LIMITS.flowCpuMs / 1_000
+  throw new Problem('flow_too_costly', {
+    detail: `It took more than ${seconds} s of CPU time, or too much memory.`,
+  })
+}
+
+const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
 
 function toFlow(row: FlowRow): Flow {
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
@@ -112,8 +133,8 @@ export const createFlow = inWorkspace({
     status: () => 201,
   },
   run: async (scope, { name, source }) => {
-    const { ir, faults, warnings } = compileFlow(source)
-    const named = name ?? ir?.document.name
+    const { faults, warnings, name: own } = await checkFlow(scope, source)
+    const named = name ?? own
     if (named === undefined) throw flowInvalid(faults)
     const row = await scope
       .row<FlowRow>(
@@ -154,7 +175,7 @@ export const updateFlow = inWorkspace({
     texts: { 'application/yaml': 'source' },
   },
   run: async (scope, { flow, source }) => {
-    const { faults, warnings } = compileFlow(source)
+    const { faults, warnings } = await checkFlow(scope, source)
     const row = await scope.row<FlowRow>(sql`
       update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
       where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
@@ -206,13 +227,13 @@ export const validateFlow = inWorkspace({
     facts: Type.Optional(FlowFacts),
   }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
-  run: async (_scope, { source }) => {
-    const { ir, faults, warnings } = compileFlow(source)
+  run: async (scope, { source }) => {
+    const { faults, warnings, facts } = await checkFlow(scope, source)
     return {
       valid: faults.length === 0,
       faults: [...faults],
       warnings: [...warnings],
-      ...(ir !== undefined && { facts: factsOf(ir) }),
+      ...(facts !== undefined && { facts }),
     }
   },
 })

@@ -1,12 +1,11 @@
 /** A flow as a picture: nodes and edges with their places in the source, and the same as Mermaid text. */
 
 import Type from 'typebox'
-import { graphOf } from '../../../flows-dsl/graph/drawing.ts'
 import { EDGE_KINDS } from '../../../flows-dsl/graph/graph.ts'
-import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { ADMINS } from '../../core/policy.ts'
+import { Serialized } from '../../core/serialized.ts'
 import { Input, inWorkspace } from '../kinds.ts'
-import { compileFlow, FLOWS, flowInvalid, Source, Ws } from './definitions.ts'
+import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
 
 const Node = Type.Object({
   id: Type.String({ description: 'The JSON pointer of the task; `start` and `end` are no tasks.' }),
@@ -36,10 +35,9 @@ export const graphFlow = inWorkspace({
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
   http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
-  run: async (_scope, { source }) => {
-    const { ir, definition, faults } = compileFlow(source)
-    if (ir === undefined) throw flowInvalid(faults)
-    const graph = graphOf(ir, definition)
-    return { mermaid: mermaidOf(graph), nodes: [...graph.nodes], edges: [...graph.edges] }
+  run: async (scope, { source }) => {
+    const drawn = await inFlowThread(scope, 'graph', { source })
+    if ('faults' in drawn) throw flowInvalid(drawn.faults)
+    return new Serialized(drawn.json) as never
   },
 })

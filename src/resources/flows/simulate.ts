@@ -1,22 +1,16 @@
 /** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
 
 import Type from 'typebox'
-import type { FlowIR } from '../../../flows-dsl/ir.ts'
-import { SimulatedRun } from '../../../flows-dsl/simulator/simulate.ts'
-import {
-  type Answer,
-  type Simulated,
-  type Simulation,
-  SimulationInvalid,
-} from '../../../flows-dsl/simulator/simulation.ts'
+import type { Answer, Simulation } from '../../../flows-dsl/simulator/simulation.ts'
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { Serialized } from '../../core/serialized.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace } from '../kinds.ts'
-import { compileFlow, FLOWS, flowInvalid, Ws } from './definitions.ts'
+import { FLOWS, flowInvalid, inFlowThread, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './recorded.ts'
 
 const After = Type.Optional(
@@ -101,12 +95,13 @@ export const simulateFlow = inWorkspace({
   output: SimulatedFlow,
   http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
-    const { ir, faults } = compileFlow(source)
-    if (ir === undefined) throw flowInvalid(faults)
     refuseDeep(given)
     const before = mocks_from === undefined ? {} : await recorded(scope, mocks_from)
-    const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } }
-    return (await simulated(ir, simulation as Simulation)) as never
+    const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } } as Simulation
+    const ran = await inFlowThread(scope, 'simulate', { source, simulation })
+    if ('faults' in ran) throw flowInvalid(ran.faults)
+    if ('refused' in ran) throw refused(ran.refused)
+    return new Serialized(ran.json) as never
   },
 })
 
@@ -134,16 +129,8 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
   return { input, mocks }
 }
 
-/** Others have the thread between two turns. @throws Problem */
-async function simulated(ir: FlowIR, simulation: Simulation): Promise<Simulated> {
-  try {
-    const run = new SimulatedRun(ir, simulation)
-    while (run.proceed()) await new Promise(setImmediate)
-    return run.simulated()
-  } catch (error) {
-    if (!(error instanceof SimulationInvalid)) throw error
-    const { message: detail, pointer } = error
-    const [, name = ''] = pointer.split('/')
-    throw new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
-  }
+/** A part of what the simulation was given does not fit the flow. */
+function refused({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
+  const [, name = ''] = pointer.split('/')
+  return new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
 }

@@ -1,10 +1,7 @@
 /** Flow versions: compiled at publish, immutable from then on. */
 
-import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
-import { canonical } from '../../../flows-dsl/ir.ts'
-import { findAt, type Located } from '../../../flows-dsl/located.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -13,7 +10,7 @@ import { violated } from '../../platform/pg/errors.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
-import { compileFlow, type Fault, FLOWS, findFlow, flowInvalid, Warnings, Ws } from './definitions.ts'
+import { type Fault, FLOWS, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
 import { watching } from './triggers/events.ts'
 import { changeTriggers, isOutside } from './triggers/registration.ts'
 import { declared, reconciled } from './triggers/rows.ts'
@@ -59,13 +56,12 @@ export const publishFlow = inWorkspace({
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
-    const { ir, faults, warnings, definition } = compileFlow(source)
-    if (ir === undefined) throw flowInvalid(faults)
-    const { secrets = [] } = ir
-    const missing = await missingSecrets(scope, secrets, definition)
+    const compiled = await inFlowThread(scope, 'compile', { source })
+    if (compiled.flow === undefined) throw flowInvalid(compiled.faults)
+    const { warnings } = compiled
+    const { head: ir, text, sha256, secrets } = compiled.flow
+    const missing = await missingSecrets(scope, secrets)
     if (missing.length > 0) throw flowInvalid(missing)
-    const text = canonical(ir)
-    const sha256 = createHash('sha256').update(text).digest('hex')
     const hooks = new NewSecrets(scope, id, ir)
     const { before, after } = await watching(scope, id, ir)
     // Two at once read the same latest version; the key lets one through, the other answers 409.
@@ -77,7 +73,7 @@ export const publishFlow = inWorkspace({
             (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
               checks_input, created_by)
           values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets)}::text[],
+            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
             ${ir.concurrency ?? null}, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject})
           returning ${COLUMNS}`,
           ...before,
@@ -100,21 +96,23 @@ export const publishFlow = inWorkspace({
   },
 })
 
+/** A secret that a definition declares, and the place of its name there. */
+interface DeclaredSecret extends Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'> {
+  readonly name: string
+}
+
 /** A fault for each secret that the workspace does not have: where it is declared, and which there are. */
 async function missingSecrets(
   scope: WorkspaceScope,
-  names: readonly string[],
-  definition: Located,
+  declared: readonly DeclaredSecret[],
 ): Promise<Static<typeof Fault>[]> {
-  if (names.length === 0) return []
+  if (declared.length === 0) return []
   const rows = await scope.rows<{ name: string }>(
     sql`select name from flow_secrets order by name collate "C"`,
   )
   const there = rows.map(({ name }) => name)
-  return names.flatMap((name, index) => {
+  return declared.flatMap(({ name, pointer, line, column }) => {
     if (there.includes(name)) return []
-    const pointer = `/use/secrets/${index}`
-    const { line, column } = findAt(definition, pointer)?.at ?? definition
     const message = `The workspace has no secret \`${name}\`.`
     return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
   })

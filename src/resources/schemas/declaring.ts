@@ -1,6 +1,7 @@
 /** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
+import type { AdminScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
 import { checkFields } from '../collections/bounds.ts'
 import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
@@ -9,7 +10,8 @@ import { defaultsOf, propertiesWithDefault, withDefaults } from './defaults.ts'
 import { type Asked, checkWanted, type Index, type IndexesBefore, indexesOf, wantedOf } from './indexes.ts'
 import { checkSchema, type SchemaObject } from './language.ts'
 import { type Prepared, prepare } from './prepare.ts'
-import { faultsOf } from './validate.ts'
+import { isPending, validateDocument } from './validate.ts'
+import { faultsInThread } from './validate-in-thread.ts'
 
 export interface Asking extends Asked {
   readonly store: 'relational' | 'document'
@@ -33,10 +35,10 @@ export interface Made {
 }
 
 /** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
-export async function declare(asking: Asking, before?: Before): Promise<Made> {
+export async function declare(scope: AdminScope, asking: Asking, before?: Before): Promise<Made> {
   const schema = checkSchema(asking.schema)
   const prepared = prepare(schema)
-  await checkDefaults(schema)
+  await checkDefaults(scope, schema)
   checkAccess(asking.access)
   const wanted = wantedOf(asking)
   const inMongo = asking.hasDocumentStore && asking.store === 'document'
@@ -47,13 +49,14 @@ export async function declare(asking: Asking, before?: Before): Promise<Made> {
 }
 
 /** A default that its own property refuses would make every document that relies on it invalid. */
-async function checkDefaults(schema: SchemaObject): Promise<void> {
+async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
   const turns = new Turns()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
     const judged = prepare({ properties: { value: property }, $defs })
-    const [fault] = turns.take(() => faultsOf(judged, { value: property['default'] }))
+    const found = turns.take(() => validateDocument(judged, { value: property['default'] }))
+    const [fault] = isPending(found) ? await faultsInThread(scope, found, turns) : found
     await turns.rest()
     if (fault === undefined) continue
     const detail = `does not fit its property: ${fault.detail}`

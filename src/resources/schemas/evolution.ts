@@ -40,7 +40,7 @@ export async function evolve(
     const ref = refOf(row)
     await refuseWhileBuilding(scope, ref, row)
     const asked = { ...askedOf(row.indexes), ...change }
-    const made = await declare(askingOf(row, asked, scope.hasDocumentStore), beforeOf(row, change))
+    const made = await declare(scope, askingOf(row, asked, scope.hasDocumentStore), beforeOf(row, change))
     if (
       made.columns.reduce((most, { column }) => Math.max(most, Number(column.slice(1))), 0) >
       LIMITS.tableColumnsEverMax

@@ -11,7 +11,8 @@ import { postgresStore } from '../collections/postgres/store.ts'
 import type { Store, Stored } from '../collections/store.ts'
 import type { Declaration } from './declarations.ts'
 import type { Prepared } from './prepare.ts'
-import { type Fault, faultsOf } from './validate.ts'
+import { type Fault, isPending, validateDocument } from './validate.ts'
+import { faultsInThread } from './validate-in-thread.ts'
 
 /** A document that does not fit, with the first of its faults. */
 interface Offence {
@@ -92,32 +93,38 @@ export class Examination {
     do {
       const after = last === undefined ? {} : { after: [last] }
       const { rows: page } = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
-      await this.#page(page)
+      await this.#page(scope, page)
       last = page.length < limit ? undefined : page.at(-1)?.id
     } while (last !== undefined && this.#offending.length < LIMITS.faultsShownMax)
   }
 
   /** Up to the last offence that is shown: each may have taken a fifth of a second. */
-  async #page(page: readonly Stored[]): Promise<void> {
+  async #page(scope: WorkspaceScope, page: readonly Stored[]): Promise<void> {
     for (const stored of page) {
       if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
       if (this.#offending.length >= LIMITS.faultsShownMax) return
-      this.#turns.take(() => this.#examine(stored))
+      await this.#examine(scope, stored)
       await this.#turns.rest()
     }
   }
 
-  #examine({ id, fields }: Stored): void {
+  async #examine(scope: WorkspaceScope, { id, fields }: Stored): Promise<void> {
     this.#seen += 1
-    const [fault] = this.#faults(fields)
+    const [fault] = await this.#faults(scope, fields)
     if (fault !== undefined) this.#offending.push({ id, pointer: fault.pointer, detail: fault.detail })
   }
 
-  #faults(fields: object): Pick<Fault, 'pointer' | 'detail'>[] {
+  /** Of a document that takes too long, that it does. */
+  async #faults(
+    scope: WorkspaceScope,
+    fields: object,
+  ): Promise<readonly Pick<Fault, 'pointer' | 'detail'>[]> {
+    const found = this.#turns.take(() => validateDocument(this.#schema, fields))
+    if (!isPending(found)) return found
     try {
-      return faultsOf(this.#schema, fields)
+      return await faultsInThread(scope, found, this.#turns)
     } catch (error) {
-      if (!(error instanceof Problem)) throw error
+      if (!(error instanceof Problem) || error.code !== 'validation_too_costly') throw error
       return [{ pointer: '', detail: error.message }]
     }
   }

@@ -1,10 +1,10 @@
 /** What a collection's schema may say: a closed part of JSON Schema 2020-12, checked with every fault at once. */
 
 import Format from 'typebox/format'
+import { patternFault } from '../../../flows-dsl/schema/pattern.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { namePatternFault, patternFault } from './patterns.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject
@@ -202,7 +202,7 @@ function checkList(walk: Walk, value: unknown, at: string): void {
 
 function checkNamed(walk: Walk, keyword: Keyword, name: string, schema: unknown, at: string): void {
   const pointer = `${at}/${cutToken(name)}`
-  if (keyword === 'patterns') fault(walk, pointer, namePatternFault(name))
+  if (keyword === 'patterns') fault(walk, pointer, patternFault(name))
   check(walk, schema, pointer)
 }
 

@@ -38,7 +38,7 @@ export const createSchema = onStructure({
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
     const { hasDocumentStore } = scope
-    const { schema, columns, indexes } = await declare({
+    const { schema, columns, indexes } = await declare(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: asked, unique, hasDocumentStore },
     })

@@ -5,16 +5,11 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Glance, glanceOf } from './glance.ts'
 import { SAID, type Schema, type SchemaObject } from './language.ts'
-import { isCalm } from './patterns.ts'
 
 interface Built {
   readonly schema: Schema
   /** Subschemas that one value may meet, each as often as a reference leads to it, and the items of their lists. */
   readonly size: number
-  /** No pattern of it can take long with a short text. */
-  readonly calm: boolean
-  /** It speaks of a member that every object inherits, `toString` say; the library asks with `in`. */
-  readonly inherited: boolean
 }
 
 export interface Prepared extends Built {
@@ -44,7 +39,7 @@ export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
   const built = builder.build(root as Schema)
   const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
-  const glance = built.inherited ? undefined : glanceOf(built.schema)
+  const glance = glanceOf(built.schema)
   if (built.size <= LIMITS.schemaExpandedMax)
     return { ...built, separable, ...(glance !== undefined && { glance }) }
   throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
@@ -60,7 +55,7 @@ class Builder {
   }
 
   build(schema: Schema): Built {
-    const made: Made = { said: [], size: 1, calm: true, inherited: false }
+    const made: Made = { said: [], size: 1 }
     if (typeof schema === 'boolean') return { ...made, schema }
     for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
     const reference = schema['$ref']
@@ -71,9 +66,6 @@ class Builder {
   #keyword(made: Made, name: string, value: unknown): void {
     const keyword = SAID[name]
     if (keyword === undefined) return
-    if (name === 'pattern') made.calm &&= isCalm(String(value))
-    if (keyword === 'patterns') made.calm &&= Object.keys(value as object).every(isCalm)
-    made.inherited ||= namesIn(value).some((member) => member in Object.prototype)
     made.said.push([name, this.#below(made, keyword, value)])
   }
 
@@ -125,23 +117,13 @@ function listed(value: unknown): number {
   )
 }
 
-/** Names that a keyword may mean: those that are listed, and those of its members. */
-const namesIn = (value: unknown): string[] =>
-  [value, ...Object.values(Object(value))].flatMap((item) =>
-    Array.isArray(item) ? item.filter((name) => typeof name === 'string') : Object.keys(Object(item)),
-  )
-
 interface Made {
   readonly said: [string, unknown][]
   size: number
-  calm: boolean
-  inherited: boolean
 }
 
 function add(made: Made, part: Built): Schema {
   made.size += part.size
-  made.calm &&= part.calm
-  made.inherited ||= part.inherited
   return part.schema
 }
 

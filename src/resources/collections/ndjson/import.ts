@@ -4,6 +4,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { Turns } from '../../../platform/turns.ts'
+import { judgedApart } from '../planning.ts'
 import { refusalOf } from '../refusals.ts'
 import type { Collection, Create, Store } from '../store.ts'
 import { inCollection, type Right } from '../stores.ts'
@@ -131,7 +132,7 @@ class Import {
 
   /** Planned anew each time: what the collection is declared as may have changed. */
   async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Tried> {
-    const { creates, faults } = await planned(collection, entries, this.#into.stops)
+    const { creates, faults } = await planned(this.#scope, { collection, entries, stops: this.#into.stops })
     if (creates.length === 0) return { made: 0, existing: 0, faults }
     try {
       const added = await store.add(this.#scope, collection, creates)
@@ -162,9 +163,8 @@ const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exc
 
 /** @param stops whether what comes after the first fault is left out */
 async function planned(
-  collection: Collection,
-  entries: readonly Entry[],
-  stops: boolean,
+  scope: WorkspaceScope,
+  { collection, entries, stops }: { collection: Collection; entries: readonly Entry[]; stops: boolean },
 ): Promise<{ creates: Create[]; faults: Fault[] }> {
   const turns = new Turns(Number.POSITIVE_INFINITY)
   const creates: Create[] = []
@@ -174,7 +174,8 @@ async function planned(
     try {
       if (asked instanceof Problem) throw asked
       const { data } = asked
-      const { change } = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
+      const plan = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
+      const { change } = await judgedApart(scope, plan, turns)
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error

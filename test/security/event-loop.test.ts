@@ -1,0 +1,187 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** One tenant's patterns, schemas and simulations block neither the event loop of the API nor another tenant's reads. */
+
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type ApiProcess, startApi } from '../support/api-process.ts'
+import { aRoom, call, type Reply, type Room, unique } from '../support/tenants.ts'
+
+const PRELOAD = fileURLToPath(new URL('../support/loop-delay.mjs', import.meta.url))
+
+let api: ApiProcess
+let attacker: Room
+let neighbour: Room
+beforeAll(async () => {
+  // Replies are checked in tests alone; a large one takes longer than the request.
+  api = await startApi({ TENON_CHECK_REPLIES: 'false' }, inject('tenon'), PRELOAD)
+  ;[attacker, neighbour] = await Promise.all([aRoom(), aRoom()])
+})
+afterAll(() => api.stop())
+
+async function declare(schema: object): Promise<Reply> {
+  const body = {
+    ...{ workspace_id: attacker.workspaceId, collection: unique('c'), store: 'relational', schema },
+    access: { anon: { create: true } },
+  }
+  return call('POST', '/v1/schemas', { as: attacker.operator, body, at: api.at })
+}
+
+const create = (collection: string, body: object) =>
+  call('POST', `/v1/collections/${collection}/documents`, { as: attacker.anon, body, at: api.at })
+
+/** Copies an object with each of its keys: time grows with the square of their number. */
+const SIMULATED = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - a: { set: { n: '\${ reduce range(100000) as $i ({}; .["k\\($i)"] = 1) | length }' } }`
+
+const simulate = () =>
+  call('POST', `${attacker.flows}/simulate`, {
+    as: attacker.operator,
+    body: { source: SIMULATED },
+    at: api.at,
+  })
+
+/** As test/support/loop-delay.mjs says. */
+interface Loop {
+  readonly delayMs: number
+  readonly busyMs: number
+}
+
+interface Measured extends Loop {
+  /** Of the neighbour's reads, in ms. */
+  readonly p99Ms: number
+}
+
+/** The event loop and the neighbour's reads while something is under way. */
+async function measure(work: () => Promise<unknown>): Promise<Measured> {
+  await loop()
+  let isOver = false
+  const done = work().finally(() => {
+    isOver = true
+  })
+  const times: number[] = []
+  while (!isOver || times.length < 30) {
+    const since = performance.now()
+    const reply = await call('GET', '/v1/collections/x/documents', { as: neighbour.service, at: api.at })
+    times.push(performance.now() - since)
+    expect(reply.status).toBe(200)
+  }
+  await done
+  return { ...(await loop()), p99Ms: quantile(times, 0.99) }
+}
+
+async function loop(): Promise<Loop> {
+  const answer = once(api.process, 'message')
+  api.process.send('how long?')
+  const [measured] = await answer
+  return measured as Loop
+}
+
+const quantile = (times: readonly number[], q: number): number =>
+  times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * q)] ?? 0
+const median = (times: readonly number[]) => quantile(times, 0.5)
+
+const ROUNDS = 3
+
+test('25 documents by an anon key and 4 simulations - at once - leave the event loop and other tenants alone', async () => {
+  const patterns = ['^(a|aa)+$', '^(a|a)*$', '^(a|ab?)+$', '(a*)(a*)(a*)(a*)(a*)b', '^(?:a?){9}a{9}$']
+  const declared = await Promise.all(
+    patterns.map((pattern) => declare({ properties: { s: { type: 'string', pattern } } })),
+  )
+  expect(declared.map(({ status }) => status)).toEqual(declared.map(() => 201))
+  const attack = async () => {
+    const posts = Array.from({ length: 25 }, (_, n) =>
+      create(declared[n % declared.length]?.body.collection, { s: `${'a'.repeat(60)}!` }),
+    )
+    const simulations = Array.from({ length: 4 }, simulate)
+    const replies = await Promise.all([...posts, ...simulations])
+    expect(replies.slice(0, 25).map(({ body }) => body.code)).toEqual(posts.map(() => 'schema_violation'))
+    // On a busy machine, the last of them may wait longer than the tenant's share allows.
+    for (const { status } of replies.slice(25)) expect([200, 503]).toContain(status)
+  }
+  // The threads and the code are warm from here on.
+  await attack()
+  const idle: Measured[] = []
+  const attacked: Measured[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    idle.push(await measure(async () => {}))
+    attacked.push(await measure(attack))
+  }
+  const of = (rounds: readonly Measured[], what: keyof Measured) => median(rounds.map((one) => one[what]))
+  expect(of(attacked, 'busyMs')).toBeLessThan(50)
+  // What other programs of the machine do to an idle loop is no fault.
+  expect(of(attacked, 'delayMs')).toBeLessThan(Math.max(200, 5 * of(idle, 'delayMs')))
+  expect(of(attacked, 'p99Ms')).toBeLessThan(Math.max(100, 5 * of(idle, 'p99Ms')))
+}, 300_000)
+
+const items = (count: number, one: unknown) => Array.from({ length: count }, () => one)
+const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]))
+const patterns = (count: number, more: string) =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`^${n}${more}`, {}]))
+const text = 'a'.repeat(100_000)
+
+describe('a bomb', () => {
+  test.each<[string, object, object, number | string]>([
+    ['nested repetition', { s: { pattern: '^(a+)+$' } }, { s: `${'a'.repeat(60)}!` }, 'schema_violation'],
+    ['nested repetition that fits', { s: { pattern: '^(a+)+$' } }, { s: 'a'.repeat(60) }, 201],
+    [
+      'overlapping alternatives',
+      { s: { pattern: '^(a|aa)+$' } },
+      { s: `${'a'.repeat(2_000)}!` },
+      'schema_violation',
+    ],
+    ['many groups', { s: { pattern: '(a*)(a*)(a*)(a*)b' } }, { s: 'a'.repeat(3_000) }, 'schema_violation'],
+    ['a large program', { s: { pattern: '(?:a?){900}b' } }, { s: text }, 'validation_too_costly'],
+    ['look-behind', { s: { pattern: '(?<=(?:a?){40})b' } }, { s: text }, 'validation_too_costly'],
+    ['a back reference', { s: { pattern: '(a*)\\1b' } }, {}, 'schema_invalid'],
+    ['a long format', { s: { format: 'email' } }, { s: `${text}@` }, 'schema_violation'],
+    [
+      'alternatives for each item',
+      { s: { items: { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) } } },
+      { s: items(20_000, 1) },
+      'validation_too_costly',
+    ],
+    [
+      'items that differ late',
+      { s: { uniqueItems: true } },
+      { s: [...items(2_000, 'x'.repeat(100)).map((one, n) => `${one}${n}`), 'y', 'y'] },
+      'schema_violation',
+    ],
+    [
+      'names against patterns',
+      { s: { patternProperties: patterns(200, '\\p{L}+\\p{Lu}*$'), additionalProperties: false } },
+      { s: names(900) },
+      'validation_too_costly',
+    ],
+    [
+      'names against conditions',
+      { s: { allOf: items(100, { additionalProperties: { type: 'string' } }) } },
+      { s: names(900) },
+      'schema_violation',
+    ],
+  ])(
+    '%s - outcome as said, and the event loop goes on',
+    async (_what, properties, fields, outcome) => {
+      const made = await declare({ properties })
+      if (outcome === 'schema_invalid') {
+        expect([made.status, made.body.code]).toEqual([422, outcome])
+        return
+      }
+      expect(made.status).toBe(201)
+      const replies: Reply[] = []
+      const attack = async () => {
+        replies.push(await create(made.body.collection, fields))
+      }
+      const rounds: number[] = []
+      for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).busyMs)
+      const [reply] = replies
+      expect([reply?.status, reply?.body.code ?? reply?.status]).toEqual([
+        outcome === 201 ? 201 : 422,
+        outcome,
+      ])
+      expect(median(rounds)).toBeLessThan(50)
+    },
+    120_000,
+  )
+})
