@@ -1,4 +1,4 @@
-/** What a keyword of JSON Schema is given to judge a value with. */
+/** The place of a value in an evaluation, as a keyword of JSON Schema is given it to judge the value. */
 
 import type { Budget } from '../expression/budget.ts'
 import type { Json, JsonObject } from '../ir.ts'
