@@ -1,4 +1,4 @@
-/** What a keyword of JSON Schema is given to judge a value with. */
+/** The place of a value in an evaluation, as a keyword of JSON Schema is given it to judge the value. */
 
 import type { Budget } from '../expression/budget.ts'
 import type { Json, JsonObject } from '../ir.ts'
@@ -7,7 +7,7 @@ import { pointerTo } from '../json.ts'
 /** Tests a text against a `format` of JSON Schema. */
 export type FormatTest = (format: string, text: string) => boolean
 
-/** What all places of one evaluation share. */
+/** The parts that all places of one evaluation share. */
 export interface Evaluation {
   /** The schema as a whole; `$ref` leads there. */
   readonly root: Json

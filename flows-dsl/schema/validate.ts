@@ -10,7 +10,7 @@ import { type FormatTest, fail, Place, type Report, type Rule } from './rule.ts'
 import { SCALARS } from './scalars.ts'
 import { referenceName } from './vocabulary.ts'
 
-/** What is wrong with a value. `pointer` is a JSON pointer into the value. */
+/** A fault of a value. `pointer` is a JSON pointer into the value. */
 export interface SchemaError {
   readonly pointer: string
   readonly message: string

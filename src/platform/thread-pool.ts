@@ -7,10 +7,10 @@ import { threadMsOf } from './thread-time.ts'
 
 const { size, waitingMax, waitMs, pollMs, wallFactor, wallBaseMs, memoryMb, stackMb } = LIMITS.threads
 
-/** What came of a task: its value, or that it was stopped at its limit. */
+/** The outcome of a task: its value, or that it was stopped at its limit. */
 export type Ran<T> = { readonly cpuMs: number } & ({ readonly value: T } | { readonly stopped: true })
 
-/** What is to be run. `cpuMs` is the CPU time after which it is stopped. */
+/** A task to run. `cpuMs` is the CPU time after which it is stopped. */
 export interface ThreadTask {
   readonly name: string
   readonly input: unknown
@@ -29,7 +29,7 @@ interface Queue {
   readonly waiting: Job[]
 }
 
-/** The messages of a thread: that it is ready, with its id at the system; then what came of each task. */
+/** The messages of a thread: that it is ready, with its id at the system; then the outcome of each task. */
 type Message = { readonly ready: string } | { readonly value: unknown } | { readonly error: unknown }
 
 export class ThreadPool {
@@ -124,14 +124,14 @@ class Thread {
   readonly #worker = openWorker()
   readonly #ready: Promise<string>
   #isOver = false
-  /** What it ended with. */
+  /** The error that ended it. */
   #error: unknown
 
   constructor() {
     this.#worker.once('exit', () => {
       this.#isOver = true
     })
-    // Its absence is noticed where a task is waited for.
+    // The task that waits for the thread learns of it by `#next`.
     this.#worker.on('error', (error) => {
       this.#isOver = true
       this.#error = error

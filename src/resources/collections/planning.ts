@@ -19,7 +19,7 @@ export interface Task extends Where {
 
 export type Plan = (task: Task, index: number) => Planned
 
-/** What was planned and validated. */
+/** A planned change whose document is validated. */
 export interface Judged extends Planned {
   readonly warnings: readonly Fault[]
 }
@@ -46,7 +46,7 @@ export async function planAll(
 
 const isJudged = (planned: Planned): planned is Judged => !isToBeJudged(planned.warnings)
 
-/** Validates what was planned, in a worker thread where that takes many steps. @throws Problem as `judgeInThread` does */
+/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as `judgeInThread` does */
 export async function judgedApart(scope: WorkspaceScope, planned: Planned, turns: Turns): Promise<Judged> {
   const { warnings } = planned
   return {

@@ -21,7 +21,7 @@ export interface FlowSource {
 /** A definition that is not valid. */
 type Invalid = Pick<ReturnType<typeof compile>, 'faults'>
 
-/** What a simulation was given and cannot be. */
+/** Answers or events for a simulation that do not fit the flow. */
 interface Refused {
   readonly refused: { readonly detail: string; readonly pointer: string }
 }
