@@ -62,18 +62,20 @@ async function store(
   const changed = new Problem('conflict', {
     detail: 'The server was changed by another request at the same time. Publish it again.',
   })
-  const [[moved] = []] = await scope
+  const isUnchanged = sql`id = ${id} and latest_version = ${latest_version}
+    and active_version is not distinct from ${active_version}`
+  // The version comes first: the quota of tools says what the active version offers.
+  const [, [moved] = []] = await scope
     .batch(
-      sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
-          active_version = case when ${state === 'active'} then ${version} else active_version end,
-          state = case when ${state === 'active'} then 'published' else state end
-        where id = ${id} and latest_version = ${latest_version}
-          and active_version is not distinct from ${active_version} returning id`,
       sql`insert into mcp_server_versions
           (server_id, version, hash, manifest, scopes, baseline, widened, published_by)
         select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
           ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${scope.actor.subject}
-        from mcp_servers where id = ${id} and latest_version = ${version}`,
+        from mcp_servers where ${isUnchanged} for update`,
+      sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
+          active_version = case when ${state === 'active'} then ${version} else active_version end,
+          state = case when ${state === 'active'} then 'published' else state end
+        where ${isUnchanged} returning id`,
     )
     .catch((error: unknown) => {
       throw violated(error) === undefined ? error : changed
