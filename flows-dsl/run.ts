@@ -2,6 +2,7 @@
 
 import type { RunInfo } from './descriptors.ts'
 import { FlowError } from './errors.ts'
+import { STEPS_MAX } from './expression/budget.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
 import { type Whereabouts, whereabouts } from './machine/course.ts'
 import type { Release } from './machine/hold.ts'
@@ -55,9 +56,17 @@ export interface Effects {
   isFull?(): boolean
   /** Resolves when nothing that was recorded is lost with this place; asked before the run goes on elsewhere. */
   settled?(): Promise<void>
+  /**
+   * Resolves when others have had the thread. It is asked for after so many steps of expressions, at the same place of each replay;
+   * until then nothing that has happened is told to the machine.
+   */
+  pause?(): Promise<void>
   /** Whether that is how an effect of a run that is cancelled rejects: then it undoes what it must, and ends so. */
   isCancellation?(error: unknown): boolean
 }
+
+/** So many steps of expressions a run takes before it pauses: as many as one turn of it may take (`STEPS_MAX`). */
+const PAUSE_STEPS = STEPS_MAX
 
 /**
  * Runs a flow to its end.
@@ -78,6 +87,11 @@ export class Drive {
   readonly #bound = new Map<number, Effect['do']>()
   #resolve: (result: Driven) => void = () => {}
   #reject: (error: unknown) => void = () => {}
+  /** What has happened while the run pauses, in that order. */
+  readonly #late: (() => void)[] = []
+  #isPausing = false
+  /** Steps of expressions that were taken when it paused last. */
+  #spent = 0
   #isCancelled = false
   #isHeld = false
   #isAskedAgain = false
@@ -112,6 +126,7 @@ export class Drive {
       // What was heard on the way here may have begun something already.
       const pending = () => this.#machine.pending().filter(({ id }) => !this.#open.has(id))
       this.#carryOut(this.#isContinued ? pending() : this.#machine.begin())
+      this.#pauseIfDue()
     })
   }
 
@@ -122,7 +137,7 @@ export class Drive {
 
   /** A CloudEvent has come. */
   event(event: JsonObject): void {
-    this.#turn(() => this.#happened(this.#machine.event(event)))
+    this.#inTurn(() => this.#happened(this.#machine.event(event)))
   }
 
   /** Somebody decides for a step that waits for it, by `pointer#iteration`. @returns why it is refused, if it is */
@@ -168,9 +183,33 @@ export class Drive {
   #turn(work: () => void): void {
     try {
       work()
+      this.#pauseIfDue()
     } catch (error) {
       this.#giveUp(error)
     }
+  }
+
+  /** The same, after the pause if there is one: many things may happen at once, each with a turn of its own. */
+  #inTurn(work: () => void): void {
+    if (this.#isPausing) this.#late.push(work)
+    else this.#turn(work)
+  }
+
+  #pauseIfDue(): void {
+    if (this.#machine.spent - this.#spent < PAUSE_STEPS) return
+    if (this.#isPausing || this.#machine.result !== undefined) return
+    const paused = this.#effects.pause?.()
+    if (paused === undefined) return
+    this.#isPausing = true
+    const goOn = () => {
+      this.#isPausing = false
+      this.#spent = this.#machine.spent
+      for (let next = this.#late.shift(); next !== undefined; next = this.#late.shift()) {
+        this.#turn(next)
+        if (this.#isPausing) return
+      }
+    }
+    paused.then(goOn).catch(this.#reject)
   }
 
   #carryOut(commands: readonly Command[]): void {
@@ -205,6 +244,7 @@ export class Drive {
     this.#isLeaving = true
     const leave = () => {
       // What was heard meanwhile is in the state too; from now on nothing is heard here.
+      for (const work of this.#late.splice(0)) work()
       if (this.#machine.result !== undefined) return
       this.#resolve({ status: 'moved', snapshot: pack(this.#machine.state) })
       this.#open.clear()
@@ -259,8 +299,9 @@ export class Drive {
   }
 
   #tell(happening: Happening): void {
-    if (!this.#close(happening.id)) return
-    this.#turn(() => this.#happened(this.#machine.happened(happening)))
+    this.#inTurn(() => {
+      if (this.#close(happening.id)) this.#happened(this.#machine.happened(happening))
+    })
   }
 
   /** What an effect has thrown that is no error of the flow. */

@@ -49,6 +49,25 @@ export function chargeItems(budget: Budget, count: number): void {
   spend(budget, 1 + (count >> 1))
 }
 
+/** Above so many fields the engine keeps an object as a hash table, of which each field costs several times as much. */
+const FIELDS_FEW = 64
+
+/** Pays for a copy of an object, or for setting that many fields of one, about to be made. @throws FlowError (expression) */
+export function chargeFields(budget: Budget, count: number): void {
+  checkSize(budget, count)
+  spend(budget, 1 + count * (count > FIELDS_FEW ? 10 : 2))
+}
+
+/** Pays for fields that are about to be set in place: the engine makes room for more now and then. @throws FlowError (expression) */
+export function chargeGrowth(budget: Budget, count: number): void {
+  spend(budget, 6 * count)
+}
+
+/** Pays for a list of the names of an object's fields. @throws FlowError (expression) */
+export function chargeNames(budget: Budget, count: number): void {
+  spend(budget, count > FIELDS_FEW ? 2 * count : count >> 1)
+}
+
 /** @throws FlowError (expression) */
 export function checkDepth(budget: Budget, depth: number): void {
   if (depth > budget.depthMax) refuse(`A value is nested deeper than ${budget.depthMax}.`)

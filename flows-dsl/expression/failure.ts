@@ -2,6 +2,7 @@
 
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json } from '../json.ts'
+import type { Budget } from './budget.ts'
 import { typeOf, writeShort } from './write.ts'
 
 /** Characters of an error's own text that leave the expression. */
@@ -18,26 +19,27 @@ export class Failure {
     this.#values = values
   }
 
-  /** What `catch` gets as its input. */
-  get value(): Json {
-    return this.#template === undefined ? (this.#values[0] ?? null) : this.#filled(true)
+  /** What `catch` gets as its input; to write a message is paid for. @throws FlowError (expression) */
+  caught(budget: Budget): Json {
+    return this.#template === undefined ? (this.#values[0] ?? null) : this.#filled(budget)
   }
 
   /** The error that leaves the expression. It tells of data by its type alone: errors travel further. */
   toFlowError(): FlowError {
     return new FlowError(
       ERRORS.expression,
-      this.#template === undefined ? this.#told() : `${this.#filled(false)}.`,
+      this.#template === undefined ? this.#told() : `${this.#filled()}.`,
     )
   }
 
-  #filled(withData: boolean): string {
+  /** @param budget pays for the data in the message; without it, there is none but keys */
+  #filled(budget?: Budget): string {
     let next = 0
     return (this.#template ?? '').replace(/%([vkjst])/g, (_, kind: string) => {
       const value = this.#values[next++] ?? null
-      if (kind === 't' || (kind !== 'k' && !withData)) return typeOf(value)
+      if (kind === 't' || (kind !== 'k' && budget === undefined)) return typeOf(value)
       if (kind === 's') return String(value)
-      return kind === 'j' ? writeShort(value) : describe(value)
+      return kind === 'j' ? writeShort(value, budget) : describe(value, budget)
     })
   }
 
@@ -54,6 +56,6 @@ export function failure(template: string, ...values: readonly Json[]): Failure {
 }
 
 /** A value in a message: its type, and the beginning of its JSON. */
-function describe(value: Json): string {
-  return `${typeOf(value)} (${writeShort(value)})`
+function describe(value: Json, budget: Budget | undefined): string {
+  return `${typeOf(value)} (${writeShort(value, budget)})`
 }

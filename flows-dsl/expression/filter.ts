@@ -2,8 +2,9 @@
 
 import type { Json } from '../json.ts'
 import type { Budget } from './budget.ts'
-import { refuse } from './budget.ts'
+import { refuse, spend } from './budget.ts'
 import { type Place, strayed } from './place.ts'
+import type { Owned } from './values.ts'
 
 /** What an evaluation knows, and how deep it is. */
 export interface Run {
@@ -41,8 +42,8 @@ export interface Closure {
   readonly height: number
 }
 
-/** `break`: thrown past everything up to the label. */
-export class Leaving extends Error {}
+/** `break`: thrown past everything up to the label. No `Error`, whose stack each label would have paid for. */
+export class Leaving {}
 
 /** Who receives the outputs wants no more. */
 export const STOP = 0
@@ -59,6 +60,8 @@ export type EmitAt = (place: Place, value: Json) => Signal
 
 export type One = (run: Run, env: Env, input: Json) => Json
 export type Each = (run: Run, env: Env, input: Json, emit: Emit) => Signal
+/** Yields one output, and changes what is `owned` of the input in place: only for an input that nothing else refers to. */
+export type InPlace = (run: Run, env: Env, input: Json, owned: Owned) => Json
 type At = (run: Run, env: Env, place: Place, input: Json, emit: EmitAt) => Signal
 
 /** A part of an expression, ready to run. */
@@ -66,6 +69,8 @@ export interface Filter {
   /** There where it yields exactly one value, whatever the input is. */
   readonly one: One | undefined
   readonly each: Each
+  /** There where `one` is, and the input may be changed; nothing of the input is kept but in the output, and there once. */
+  readonly inPlace?: InPlace | undefined
   /** Yields its outputs together with where in the input they stand. */
   readonly at: At
 }
@@ -107,6 +112,15 @@ export function settle(run: Run, signal: Signal, emit: Emit): Signal {
 /** Pays for one step. */
 export function tick(run: Run): void {
   if (--run.budget.steps < 0) refuse('The expressions of the flow take too many steps.')
+}
+
+/** To unwind the stack up to what catches an error, in steps. */
+const CAUGHT_STEPS = 15
+
+/** Pays for an error that was caught, and goes back to the depth from before. @param depth of `run`, then */
+export function recover(run: Run, depth: number): void {
+  run.depth = depth
+  spend(run.budget, CAUGHT_STEPS)
 }
 
 /** All outputs of a filter, as an array. */

@@ -1,7 +1,7 @@
 /** Knows how JSON in a text is read. */
 
 import type { Json } from '../json.ts'
-import { type Budget, charge, measure } from './budget.ts'
+import { type Budget, checkSize, measure, spend } from './budget.ts'
 import { type Failure, failure } from './failure.ts'
 
 const TEXT_OR_NAME = /"(?:[^"\\]|\\.)*"|-?\b(?:nan|NaN|Infinity)\b/g
@@ -11,7 +11,8 @@ const BLANK = /^[ \t\r\n]*$/
 
 /** `fromjson`. @throws Failure where it is no JSON; FlowError (expression) where it is too large or too deep */
 export function readJson(text: string, budget: Budget): Json {
-  charge(budget, text.length)
+  checkSize(budget, text.length)
+  spend(budget, 1 + (text.length >> 2))
   const trimmed = text.trim()
   if (/^-?nan$/i.test(trimmed)) return Number.NaN
   const value = parse(text)

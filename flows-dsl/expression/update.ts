@@ -3,15 +3,9 @@
 import type { Json, JsonObject } from '../json.ts'
 import { isObject } from '../json.ts'
 import { at, checkPath, rangeOf } from './access.ts'
-import { type Budget, charge, checkDepth, spend } from './budget.ts'
+import { type Budget, charge, chargeFields, chargeGrowth, chargeItems, checkDepth, spend } from './budget.ts'
 import { failure } from './failure.ts'
-import { compare, define } from './values.ts'
-
-/**
- * Containers that one operation has made and that nobody else has seen: it may change them again instead of copying
- * them for each path.
- */
-export type Owned = Set<Json>
+import { compare, define, type Owned } from './values.ts'
 
 /** `setpath`: what is missing on the way is made. @throws Failure, FlowError (expression) */
 export function setPath(value: Json, path: Json, to: Json, budget: Budget, owned: Owned = new Set()): Json {
@@ -49,9 +43,18 @@ function put(value: Json, key: Json, part: Json, budget: Budget, owned: Owned): 
   throw failure('Cannot index %t with %k', value, key)
 }
 
+function copied(object: JsonObject, budget: Budget): JsonObject {
+  chargeFields(budget, Object.keys(object).length)
+  return { ...object }
+}
+
 function putField(object: JsonObject, key: string, part: Json, budget: Budget, owned: Owned): Json {
-  const copy = owned.has(object) ? object : { ...object }
-  spend(budget, owned.has(copy) ? 1 : 1 + (Object.keys(copy).length >> 2))
+  if (owned.has(object)) {
+    chargeGrowth(budget, 1)
+    define(object, key, part)
+    return object
+  }
+  const copy = copied(object, budget)
   owned.add(copy)
   define(copy, key, part)
   return copy
@@ -74,12 +77,13 @@ function putSlice(items: readonly Json[], key: JsonObject, part: Json, budget: B
   const [from, to] = rangeOf(key, items.length)
   if (!Array.isArray(part)) throw failure('A slice of an array can only be assigned another array')
   charge(budget, items.length + part.length)
-  return [...items.slice(0, from), ...part, ...items.slice(to)]
+  return items.slice(0, from).concat(part, items.slice(to))
 }
 
 /** `delpaths`: indices are those of the input, whatever else goes. @throws Failure, FlowError (expression) */
 export function deletePaths(value: Json, paths: readonly Json[], budget: Budget): Json {
-  spend(budget, paths.length)
+  if (paths.length === 0) return value
+  spend(budget, 4 + 2 * paths.length)
   const sorted = paths.map(checkPath).sort((a, b) => compare(a, b, budget))
   return sorted[0]?.length === 0 ? null : deleteSorted(value, sorted, 0, budget)
 }
@@ -114,8 +118,7 @@ function without(value: Json, keys: readonly Json[], budget: Budget): Json {
 }
 
 function withoutFields(object: JsonObject, keys: readonly Json[], budget: Budget): Json {
-  const copy = { ...object }
-  spend(budget, 1 + (Object.keys(copy).length >> 2))
+  const copy = copied(object, budget)
   for (const key of keys) {
     if (typeof key !== 'string') throw failure('Cannot delete field at object index of %t', key)
     delete copy[key]
@@ -133,6 +136,6 @@ function withoutItems(items: readonly Json[], keys: readonly Json[], budget: Bud
       for (let i = from; i < to; i++) gone.add(i)
     } else throw failure('Cannot delete %t element of array', key)
   }
-  charge(budget, items.length)
+  chargeItems(budget, items.length)
   return items.filter((_, i) => !gone.has(i))
 }

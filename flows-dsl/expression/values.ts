@@ -2,10 +2,25 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { compareText, fieldOf, isObject } from '../json.ts'
-import { type Budget, charge, checkDepth, checkSize, spend } from './budget.ts'
+import {
+  type Budget,
+  charge,
+  chargeFields,
+  chargeGrowth,
+  chargeNames,
+  checkDepth,
+  checkSize,
+  spend,
+} from './budget.ts'
 import type { BinaryOperator } from './expression.ts'
 import { failure } from './failure.ts'
 import { splitText } from './text.ts'
+
+/**
+ * Containers that one operation has made and to which nothing else refers: it may change them again instead of copying
+ * them for each path.
+ */
+export type Owned = Set<Json>
 
 /** What jq takes for true: everything but null and false. */
 export function isTrue(value: Json): boolean {
@@ -49,7 +64,7 @@ export function compare(a: Json, b: Json, budget: Budget, depth = 1): number {
   spend(budget, 1)
   if (typeof a === 'number' && typeof b === 'number') return compareNumbers(a, b)
   if (typeof a === 'string' && typeof b === 'string') {
-    spend(budget, Math.min(a.length, b.length) >> 6)
+    spend(budget, Math.min(a.length, b.length) >> 4)
     return compareText(a, b)
   }
   checkDepth(budget, depth)
@@ -96,7 +111,7 @@ function compareObjects(a: JsonObject, b: JsonObject, budget: Budget, depth: num
 /** The names of an object's fields; to list them is paid for. */
 export function keysIn(object: JsonObject, budget: Budget): string[] {
   const keys = Object.keys(object)
-  spend(budget, keys.length >> 2)
+  chargeNames(budget, keys.length)
   return keys
 }
 
@@ -108,7 +123,7 @@ export function sortedKeys(object: JsonObject, budget: Budget): string[] {
 }
 
 /** `+` of jq: null is neutral, numbers add, strings and arrays join, the fields of the right object win. */
-export function add(a: Json, b: Json, budget: Budget): Json {
+function add(a: Json, b: Json, budget: Budget): Json {
   if (typeof a === 'number' && typeof b === 'number') return a + b
   if (a === null) return b
   if (b === null) return a
@@ -127,9 +142,33 @@ export function add(a: Json, b: Json, budget: Budget): Json {
 
 function merge(a: JsonObject, b: JsonObject, budget: Budget): JsonObject {
   const count = Object.keys(a).length + Object.keys(b).length
-  checkSize(budget, count)
-  spend(budget, 1 + count)
+  chargeFields(budget, count)
   return { ...a, ...b }
+}
+
+/**
+ * The sum of `a`, which nothing else refers to any more, and `b`: what is in `owned` grows in place.
+ * @throws Failure, FlowError (expression), as {@link add}
+ */
+export function addInPlace(a: Json, b: Json, budget: Budget, owned: Owned): Json {
+  if (!owned.has(a)) {
+    const sum = add(a, b, budget)
+    if (sum !== a && sum !== b) owned.add(sum)
+    return sum
+  }
+  if (Array.isArray(a) && Array.isArray(b)) {
+    checkSize(budget, a.length + b.length)
+    spend(budget, 1 + b.length)
+    for (let i = 0, { length } = b; i < length; i++) a.push(b[i] ?? null)
+    return a
+  }
+  if (isObject(a) && isObject(b)) {
+    const keys = keysIn(b, budget)
+    chargeGrowth(budget, keys.length)
+    for (const key of keys) define(a, key, b[key] ?? null)
+    return a
+  }
+  return add(a, b, budget)
 }
 
 /** `-` between numbers; from an array it takes all items that are equal to one of the other. */

@@ -1,7 +1,7 @@
 /** Knows how a value is written as JSON, number by number as jq does. */
 
 import type { Json } from '../json.ts'
-import { type Budget, checkDepth, checkSize, spend } from './budget.ts'
+import { type Budget, chargeNames, checkDepth, checkSize, spend } from './budget.ts'
 
 /** The name jq gives the type of a value. */
 export function typeOf(value: Json): string {
@@ -13,10 +13,10 @@ export function typeOf(value: Json): string {
 export function writeJson(value: Json, budget: Budget): string {
   if (typeof value === 'string') {
     checkSize(budget, value.length + 2)
-    spend(budget, value.length >> 6)
+    spend(budget, value.length >> 4)
     return writeText(value)
   }
-  const writer = new Writer(budget)
+  const writer = new Writer(budget, false)
   writer.write(value, 1)
   return writer.text()
 }
@@ -24,9 +24,9 @@ export function writeJson(value: Json, budget: Budget): string {
 /** In messages, bytes of UTF-8 (jq's ERRORMAX_LEN, less the end of a C string). */
 const SHORT_MAX = 29
 
-/** The beginning of a value's JSON, for messages. */
-export function writeShort(value: Json): string {
-  const writer = new Writer(undefined)
+/** The beginning of a value's JSON, for messages. @param budget pays for it, where it is not the last that is done */
+export function writeShort(value: Json, budget?: Budget): string {
+  const writer = new Writer(budget, true)
   writer.write(typeof value === 'string' ? value.slice(0, SHORT_MAX + 1) : value, 1)
   const text = writer.text()
   const close =
@@ -49,13 +49,15 @@ function bytesOf(text: string): number {
   return bytes
 }
 
-/** Without a budget it stops as soon as there is enough for a message. */
 class Writer {
   readonly #budget: Budget | undefined
+  /** It stops as soon as there is enough for a message. */
+  readonly #isShort: boolean
   #text = ''
 
-  constructor(budget: Budget | undefined) {
+  constructor(budget: Budget | undefined, isShort: boolean) {
     this.#budget = budget
+    this.#isShort = isShort
   }
 
   text(): string {
@@ -63,11 +65,10 @@ class Writer {
   }
 
   write(value: Json, depth: number): void {
-    if (this.#budget === undefined) {
-      if (this.#text.length > SHORT_MAX) return
-    } else {
+    if (this.#full()) return
+    if (this.#budget !== undefined) {
       spend(this.#budget, 2)
-      checkDepth(this.#budget, depth)
+      if (!this.#isShort) checkDepth(this.#budget, depth)
     }
     if (typeof value === 'string') this.#put(writeText(value))
     else if (typeof value === 'number') this.#put(writeNumber(value))
@@ -86,8 +87,11 @@ class Writer {
 
   #object(object: { readonly [key: string]: Json }, depth: number): void {
     let sign = '{'
+    // The engine lists all names before it gives the first.
+    if (this.#budget !== undefined) chargeNames(this.#budget, Object.keys(object).length)
     for (const key in object) {
       if (this.#full()) return
+      if (this.#budget !== undefined) spend(this.#budget, 2)
       this.#put(`${sign}${writeText(key)}:`)
       this.write(object[key] ?? null, depth + 1)
       sign = ','
@@ -96,14 +100,14 @@ class Writer {
   }
 
   #full(): boolean {
-    return this.#budget === undefined && this.#text.length > SHORT_MAX
+    return this.#isShort && this.#text.length > SHORT_MAX
   }
 
   #put(text: string): void {
     this.#text += text
-    if (this.#budget !== undefined) {
+    if (this.#budget !== undefined && !this.#isShort) {
       checkSize(this.#budget, this.#text.length)
-      if (text.length > 63) spend(this.#budget, text.length >> 6)
+      if (text.length > 15) spend(this.#budget, text.length >> 4)
     }
   }
 }

@@ -1,4 +1,4 @@
-/** One watchdog for each activation of a workflow, where the SDK sets one on each of its calls into the sandbox. */
+/** One watchdog for each activation of a workflow, where the SDK sets one on each of its calls into the sandbox; and what it took is told. */
 
 import type { Context, RunningScriptOptions, Script } from 'node:vm'
 
@@ -9,6 +9,10 @@ interface Request {
 }
 interface Internals {
   binding(name: 'async_wrap'): { clearAsyncIdStack(): void }
+}
+interface Beginning {
+  readonly cpu: number
+  readonly clock: number
 }
 type Listener = (request: Request) => unknown
 
@@ -23,8 +27,34 @@ export function watchActivations(): void {
   const { Script } = process.getBuiltinModule('node:vm')
   const { parentPort: port } = process.getBuiltinModule('node:worker_threads')
   if (port === null) return
+  const { readFileSync } = process.getBuiltinModule('node:fs')
   let timeout = 0
   let work = () => {}
+  /** The activation that runs, by its request; and what those took that are not answered yet, in ms. */
+  const underWay = new Map<bigint, Beginning>()
+  const took = new Map<bigint, number>()
+
+  /** Of the processor, in ms; it is told with a delay of some milliseconds (proc(5), `schedstat`). */
+  const cpuMs = () => {
+    try {
+      return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1_000_000
+    } catch {
+      return performance.now()
+    }
+  }
+  const begin = (): Beginning => ({ cpu: cpuMs(), clock: performance.now() })
+  const since = ({ cpu, clock }: Beginning): number => {
+    const ms = performance.now() - clock
+    // What is short is told by the clock, which the processor's time is behind; others of the machine had little of it.
+    return ms > 20 ? Math.min(ms, cpuMs() - cpu) : ms
+  }
+  const measured = (requestId: bigint, run: () => void) => {
+    underWay.set(requestId, begin())
+    run()
+    const beginning = underWay.get(requestId)
+    if (beginning !== undefined) took.set(requestId, since(beginning))
+    underWay.delete(requestId)
+  }
 
   const { runInContext } = Script.prototype
   Script.prototype.runInContext = function (this: Script, context: Context, options?: RunningScriptOptions) {
@@ -54,11 +84,20 @@ export function watchActivations(): void {
   const watched = (listener: Listener) => (request: Request) => {
     const { type, isolateExecutionTimeoutMs } = request.input
     timeout = isolateExecutionTimeoutMs ?? timeout
-    if (type === 'activate-workflow') watch(request, () => listener(request))
+    if (type === 'activate-workflow')
+      measured(request.requestId, () => watch(request, () => listener(request)))
     else listener(request)
   }
-  const { on } = port
+  const { on, postMessage } = port
   Object.assign(port, {
+    postMessage: (answer: { readonly requestId?: bigint }) => {
+      const { requestId = -1n } = answer
+      const beginning = underWay.get(requestId)
+      const ms = beginning === undefined ? took.get(requestId) : since(beginning)
+      underWay.delete(requestId)
+      took.delete(requestId)
+      postMessage.call(port, ms === undefined ? answer : { ...answer, ms })
+    },
     on: (event: string, listener: Listener) =>
       on.call(port, event, event === 'message' ? watched(listener) : listener),
   })

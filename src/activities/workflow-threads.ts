@@ -3,6 +3,7 @@
 import threads, { type WorkerOptions } from 'node:worker_threads'
 import { watchActivations } from './activation-watch.ts'
 import { forgetPromiseStacks } from './promise-stacks.ts'
+import { type ThreadAnswer, ThreadQueue, type ThreadRequest } from './thread-queue.ts'
 
 /** Each is taken there as its text, so it refers to nothing outside of itself. */
 const CHANGES = [forgetPromiseStacks, watchActivations]
@@ -15,8 +16,15 @@ export function prepareWorkflowThreads(): void {
   const execArgv = [...kept, '--import', `data:text/javascript,${encodeURIComponent(text)}`]
   const { Worker } = threads
   threads.Worker = class extends Worker {
+    readonly #queue = new ThreadQueue((request) => super.postMessage(request))
+
     constructor(file: string | URL, options?: WorkerOptions) {
       super(file, { ...options, execArgv })
+      this.on('message', (answer: ThreadAnswer) => this.#queue.answered(answer))
+    }
+
+    override postMessage(request: ThreadRequest): void {
+      this.#queue.push(request)
     }
   }
 }

@@ -67,8 +67,20 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       void scope.run(work)
       return { cancel: () => scope.cancel() }
     },
+    pause: () => pausing(books),
     isCancellation,
   }
+}
+
+/**
+ * A timer, which ends the workflow task: the thread is free for the runs of others, and the history has the pause where each replay
+ * comes to it. Who cancels the run does not cancel that.
+ */
+function pausing({ moments, ahead }: Books): Promise<void> {
+  ahead.drop()
+  const timer = CancellationScope.nonCancellable(() => sleep(1, { summary: 'lets other runs go first' }))
+  moments.answeredBy(timer)
+  return timer
 }
 
 /** What a branch has done is to be seen while others go on. */

@@ -225,6 +225,26 @@ test('runs in which much ends at the same time, one way or another, replay too',
   }
 }, 60_000)
 
+test('runs that pause for those of others, in the midst of timers and calls, replay too', async () => {
+  const runs = new Runs(await aRoom())
+  const items = 12
+  const name = await runs.publish(`  - all:
+      for: { each: n, in: '\${ [range(${items})] }', concurrency: 6 }
+      do:
+        - rest: { wait: { milliseconds: 5 } }
+        - put: { call: collection.create, with: { name: many, document: { n: 1 } }, if: $n % 2 == 0 }
+        - costly: { set: '\${ reduce range(200000) as $i ($n; .) }' }
+`)
+  for (let nth = 0; nth < 3; nth++) {
+    const run = await runs.ended(await runs.start(name))
+    expect([run.error, run.output]).toEqual([null, Array.from({ length: items }, (_, n) => n)])
+    const history = await download(run.workflow_id)
+    const timers = JSON.stringify(history).match(/"EVENT_TYPE_TIMER_STARTED"/g)
+    expect(timers?.length).toBeGreaterThan(items)
+    await replay(history, run.workflow_id)
+  }
+}, 60_000)
+
 /** One workflow of the room of each of these types, when it has completed. */
 const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promise<void> =>
   withTemporal(async (client) => {

@@ -3,12 +3,12 @@
 import type { Json, JsonObject } from '../../json.ts'
 import { fieldOf, isObject } from '../../json.ts'
 import { at, checkPath, getPath, indicesOf } from '../access.ts'
-import { type Budget, charge, checkDepth, spend } from '../budget.ts'
+import { type Budget, charge, checkDepth, checkSize, spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 import type { Run } from '../filter.ts'
 import { placesOf } from '../text.ts'
 import { deletePaths, setPath } from '../update.ts'
-import { add, calculate, compare, keysIn, sortedKeys } from '../values.ts'
+import { addInPlace, calculate, compare, keysIn, type Owned, sortedKeys } from '../values.ts'
 import { typeOf } from '../write.ts'
 import type { ValueBuiltins } from './builtin.ts'
 import { lengthOf } from './kinds.ts'
@@ -20,9 +20,7 @@ export const ARRAYS: ValueBuiltins = {
   },
   'keys_unsorted/0': ({ budget }, input) => {
     if (!isObject(input)) return indicesOfAll(input, budget)
-    const keys = Object.keys(input)
-    charge(budget, keys.length)
-    return keys
+    return keysIn(input, budget)
   },
   'has/1': (_run, input, key) => has(input, key),
   'contains/1': ({ budget }, input, part) => contains(input, part, budget, 1),
@@ -62,8 +60,9 @@ export const ARRAYS: ValueBuiltins = {
     return search(input, target, budget)
   },
   'to_entries/0': ({ budget }, input) => {
-    const keys = isObject(input) ? Object.keys(input) : indicesOfAll(input, budget)
-    charge(budget, keys.length * 4)
+    const keys = isObject(input) ? keysIn(input, budget) : indicesOfAll(input, budget)
+    checkSize(budget, keys.length * 4)
+    spend(budget, 2 * keys.length)
     return keys.map((key) => ({ key, value: at(input, key, budget) }))
   },
   'setpath/2': ({ budget }, input, path, value) => setPath(input, path, value, budget),
@@ -72,6 +71,10 @@ export const ARRAYS: ValueBuiltins = {
     return deletePaths(input, paths, budget)
   },
   '_getpath/1': ({ budget }, input, path) => getPath(input, checkPath(path), budget),
+}
+
+function valuesIn(object: JsonObject, budget: Budget): Json[] {
+  return keysIn(object, budget).map((key) => object[key] ?? null)
 }
 
 /** @throws Failure with the message where it is no array */
@@ -96,7 +99,7 @@ function contains(a: Json, b: Json, budget: Budget, depth: number): boolean {
   spend(budget, 1)
   checkDepth(budget, depth)
   if (isObject(a) && isObject(b)) {
-    return Object.keys(b).every((key) => {
+    return keysIn(b, budget).every((key) => {
       const own = fieldOf(a, key)
       return own !== undefined && contained(own, b[key] ?? null, budget, depth)
     })
@@ -120,7 +123,7 @@ function contained(a: Json, b: Json, budget: Budget, depth: number): boolean {
 /** The sum of the items; strings and arrays are joined in one go, not each with what came before. */
 function addAll(input: Json, budget: Budget): Json {
   if (typeof input !== 'object' || input === null) throw failure('Cannot iterate over %v', input)
-  const items = Array.isArray(input) ? input : keysIn(input, budget).map((key) => input[key] ?? null)
+  const items = Array.isArray(input) ? input : valuesIn(input, budget)
   if (items.length > 2 && items.every((item) => typeof item === 'string')) {
     charge(
       budget,
@@ -135,9 +138,10 @@ function addAll(input: Json, budget: Budget): Json {
     )
     return items.flat(1)
   }
+  const owned: Owned = new Set()
   return items.reduce<Json>((sum, item) => {
     spend(budget, 1)
-    return add(sum, item, budget)
+    return addInPlace(sum, item, budget, owned)
   }, null)
 }
 
@@ -161,7 +165,7 @@ function flattened({ budget }: Run, input: Json, depth: Json): Json[] {
   const flat: Json[] = []
   const open = (value: Json, left: Json, level: number): void => {
     checkDepth(budget, level)
-    const items = Array.isArray(value) ? value : Object.values(value as JsonObject)
+    const items = Array.isArray(value) ? value : valuesIn(value as JsonObject, budget)
     for (const item of items) {
       spend(budget, 1)
       if (Array.isArray(item) && left !== 0) open(item, calculate('-', left, 1, budget), level + 1)

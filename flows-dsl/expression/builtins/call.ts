@@ -1,6 +1,7 @@
 /** Knows how a call of a builtin runs. */
 
 import type { Json } from '../../json.ts'
+import { spend } from '../budget.ts'
 import type { Expression, Of } from '../expression.ts'
 import { type Env, eachValue, type Filter, oneValue, type Run, type Signal, tick } from '../filter.ts'
 import { compileNot } from '../nodes/basic.ts'
@@ -29,7 +30,12 @@ export function callBuiltin(node: Of<'call'>, scope: Scope, compile: Compile, ta
     return filter(a, b, c)
   }
   if (name === 'not/0') return compileNot()
-  if (name === 'builtins/0') return oneValue(() => BUILTIN_NAMES.filter((known) => !known.startsWith('_')))
+  if (name === 'builtins/0') {
+    return oneValue(({ budget }) => {
+      spend(budget, BUILTIN_NAMES.length)
+      return BUILTIN_NAMES.filter((known) => !known.startsWith('_'))
+    })
+  }
   return callFunction(preludeCell(name, compile), node.args, scope, compile, tail)
 }
 

@@ -57,6 +57,7 @@ function encode(text: string, letters: string, bits: number, group: number, budg
 
 function decode(text: string, letters: string, bits: number, budget: Budget): string {
   charge(budget, text.length * 4)
+  spend(budget, text.length)
   const bytes: number[] = []
   let [buffer, filled] = [0, 0]
   for (const letter of text) {

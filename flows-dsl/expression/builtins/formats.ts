@@ -1,7 +1,7 @@
 /** Knows the formats behind `@`: how a value is written for something else to read. */
 
 import type { Json } from '../../json.ts'
-import { type Budget, charge } from '../budget.ts'
+import { type Budget, charge, chargeItems, checkSize, spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 import { writeJson, writeNumber } from '../write.ts'
 import { decode32, decode64, decodeUri, encode32, encode64, encodeUri } from './encodings.ts'
@@ -47,7 +47,8 @@ export function formatValue(name: string, value: Json, budget: Budget): string {
   if (name === 'text') return text(value, budget)
   const format: Format = FORMATS[name as keyof typeof FORMATS]
   const written = format(value, budget)
-  charge(budget, written.length)
+  checkSize(budget, written.length)
+  spend(budget, 1 + (written.length >> 2))
   return written
 }
 
@@ -63,7 +64,7 @@ function row(
   quote: (cell: string) => string,
 ): string {
   if (!Array.isArray(value)) throw failure(`%v cannot be ${name}-formatted, only array`, value)
-  charge(budget, value.length)
+  chargeItems(budget, value.length)
   const cells = value.map((cell) => {
     if (typeof cell === 'number') return Number.isNaN(cell) ? '' : writeNumber(cell)
     if (typeof cell === 'boolean') return String(cell)

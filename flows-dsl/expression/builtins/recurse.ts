@@ -14,6 +14,7 @@ import {
   tick,
 } from '../filter.ts'
 import { type Place, stepInto } from '../place.ts'
+import { keysIn } from '../values.ts'
 
 export function recurse(): Filter {
   return {
@@ -32,7 +33,7 @@ function below(run: Run, value: Json, emit: Emit): Signal {
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length && signal !== STOP; i++) signal = below(run, value[i] ?? null, emit)
   } else {
-    for (const key of Object.keys(value)) {
+    for (const key of keysIn(value, run.budget)) {
       signal = below(run, value[key] ?? null, emit)
       if (signal === STOP) break
     }

@@ -5,11 +5,22 @@ import { isObject } from '../../json.ts'
 import { checkPath, getPath } from '../access.ts'
 import { spend } from '../budget.ts'
 import { Failure, failure } from '../failure.ts'
-import { collect, type Env, eachValue, type Filter, ON, oneValue, type Run, STOP, tick } from '../filter.ts'
+import {
+  collect,
+  type Env,
+  eachValue,
+  type Filter,
+  ON,
+  oneValue,
+  type Run,
+  recover,
+  STOP,
+  tick,
+} from '../filter.ts'
 import { pathsOf } from '../nodes/assign.ts'
 import { pathOf, stepInto } from '../place.ts'
 import { deletePaths } from '../update.ts'
-import { compare, define } from '../values.ts'
+import { compare, define, keysIn } from '../values.ts'
 import { writeJson } from '../write.ts'
 import type { FilterBuiltins } from './builtin.ts'
 
@@ -53,7 +64,7 @@ export const SELECTIONS: FilterBuiltins = {
         return true
       } catch (error) {
         if (!(error instanceof Failure)) throw error
-        run.depth = depth
+        recover(run, depth)
         return false
       }
     }),
@@ -75,7 +86,10 @@ export const SELECTIONS: FilterBuiltins = {
 function keyed(run: Run, env: Env, input: Json, f: Filter, what: string): Keyed[] {
   if (!Array.isArray(input)) {
     if (!isObject(input)) throw failure('Cannot iterate over %v', input)
-    const keys = Object.values(input).map((item) => collect(f, run, env, item))
+    const keys = keysIn(input, run.budget).map((key) => {
+      tick(run)
+      return collect(f, run, env, input[key] ?? null)
+    })
     throw failure(`%v and %v cannot be ${what}`, input, keys)
   }
   return input.map((item) => {

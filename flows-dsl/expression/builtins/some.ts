@@ -1,8 +1,12 @@
 /** Knows the filters that pass on only some outputs of another: the first ones, the last one, all but some. */
 
 import type { Json } from '../../json.ts'
+import { spend } from '../budget.ts'
 import { failure } from '../failure.ts'
 import { type Filter, ON, type Signal, STOP, tick } from '../filter.ts'
+
+/** What counting costs before anything is counted. */
+const GATE_STEPS = 4
 
 /** Passes over some outputs and on some; asks for no more than it needs. */
 export function limited(f: Filter, skip: number, take: number): Filter {
@@ -22,6 +26,7 @@ export function limited(f: Filter, skip: number, take: number): Filter {
     one: undefined,
     each: (run, env, input, emit) => {
       if (take <= 0) return ON
+      spend(run.budget, GATE_STEPS)
       let now: Json = null
       const { pass, full } = gate(() => emit(now))
       const signal = f.each(run, env, input, (value) => {
@@ -33,6 +38,7 @@ export function limited(f: Filter, skip: number, take: number): Filter {
     },
     at: (run, env, place, input, emit) => {
       if (take <= 0) return ON
+      spend(run.budget, GATE_STEPS)
       let next: () => Signal = () => ON
       const { pass, full } = gate(() => next())
       const signal = f.at(run, env, place, input, (here, value) => {

@@ -2,7 +2,7 @@
 
 import type { Json } from '../../json.ts'
 import { isObject } from '../../json.ts'
-import { checkDepth, refuse } from '../budget.ts'
+import { chargeFields, checkDepth, refuse } from '../budget.ts'
 import { failure } from '../failure.ts'
 import {
   ascend,
@@ -20,7 +20,7 @@ import {
 } from '../filter.ts'
 import { firstOf } from '../nodes/assign.ts'
 import { items } from '../nodes/paths.ts'
-import { add, define, isTrue } from '../values.ts'
+import { addInPlace, define, isTrue, keysIn, type Owned } from '../values.ts'
 import type { FilterBuiltins } from './builtin.ts'
 import { recurse } from './recurse.ts'
 import { counted, last, limited } from './some.ts'
@@ -57,9 +57,10 @@ export const STREAMS: FilterBuiltins = {
   'add/1': (f) =>
     oneValue((run, env, input) => {
       let sum: Json = null
+      const owned: Owned = new Set()
       f.each(run, env, input, (value) => {
         tick(run)
-        sum = add(sum, value, run.budget)
+        sum = addInPlace(sum, value, run.budget, owned)
         return ON
       })
       return sum
@@ -206,7 +207,9 @@ function walk(
     value = list
   } else if (isObject(input)) {
     const object = {}
-    for (const key of Object.keys(input)) {
+    const keys = keysIn(input, run.budget)
+    chargeFields(run.budget, keys.length)
+    for (const key of keys) {
       walk(run, env, input[key] ?? null, f, depth + 1, (part) => {
         define(object, key, part)
         return STOP

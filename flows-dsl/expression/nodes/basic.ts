@@ -9,15 +9,18 @@ import {
   type Emit,
   eachValue,
   type Filter,
+  type InPlace,
   ON,
+  type One,
   oneValue,
   type Signal,
   STOP,
   tick,
 } from '../filter.ts'
 import { heightOf } from '../height.ts'
+import { readsInput, seen } from '../owned.ts'
 import { type Compile, heldAt, type Scope } from '../scope.ts'
-import { calculate, isTrue } from '../values.ts'
+import { addInPlace, calculate, isTrue } from '../values.ts'
 import { later } from './later.ts'
 
 export function compileLiteral({ value }: Of<'literal'>): Filter {
@@ -52,9 +55,15 @@ export function compilePipe(node: Of<'pipe'>, scope: Scope, compile: Compile, ta
   }
   const then = right.one
   if (then !== undefined) {
-    return { ...oneValue((run, env, input) => then(run, env, one(run, env, input))), at }
+    const inPlace = inPlacePipe(left, right)
+    return { ...oneValue((run, env, input) => then(run, env, one(run, env, input))), at, inPlace }
   }
   return { one: then, each: (run, env, input, emit) => right.each(run, env, one(run, env, input), emit), at }
+}
+
+function inPlacePipe({ inPlace: first }: Filter, { inPlace: second }: Filter): InPlace | undefined {
+  if (first === undefined || second === undefined) return undefined
+  return (run, env, input, owned) => second(run, env, first(run, env, input, owned), owned)
 }
 
 function laterPipe(left: Filter, right: Filter, levels: number): Each {
@@ -100,11 +109,13 @@ export function compileBinary(node: Of<'binary'>, scope: Scope, compile: Compile
   const [left, right] = [compile(node.left, scope), compile(node.right, scope)]
   const [leftOne, rightOne] = [left.one, right.one]
   if (leftOne !== undefined && rightOne !== undefined) {
-    return oneValue((run, env, input) => {
+    const plain = oneValue((run, env, input) => {
       tick(run)
       const b = rightOne(run, env, input)
       return calculate(operator, leftOne(run, env, input), b, run.budget)
     })
+    const grows = operator === '+' && node.left.op === 'identity'
+    return grows ? { ...plain, inPlace: growing(rightOne, readsInput(node.right)) } : plain
   }
   return eachValue((run, env, input, emit) => {
     return right.each(run, env, input, (b) =>
@@ -114,6 +125,15 @@ export function compileBinary(node: Of<'binary'>, scope: Scope, compile: Compile
       }),
     )
   })
+}
+
+/** `. + …`: the sum takes the place of the input. */
+function growing(right: One, reads: boolean): InPlace {
+  return (run, env, input, owned) => {
+    tick(run)
+    const value = right(run, env, input)
+    return addInPlace(input, reads ? seen(value, owned) : value, run.budget, owned)
+  }
 }
 
 export function compileNegate(node: Of<'negate'>, scope: Scope, compile: Compile): Filter {

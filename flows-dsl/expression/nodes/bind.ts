@@ -4,9 +4,21 @@ import type { Json } from '../../json.ts'
 import { at } from '../access.ts'
 import { type FieldPattern, type Of, type Pattern, variablesOf } from '../expression.ts'
 import { Failure } from '../failure.ts'
-import { type Env, type Filter, ON, oneValue, type Run, type Signal, tick } from '../filter.ts'
+import {
+  type Env,
+  type Filter,
+  type InPlace,
+  ON,
+  oneValue,
+  type Run,
+  recover,
+  type Signal,
+  tick,
+} from '../filter.ts'
+import { readsInput, seen } from '../owned.ts'
 import type { Place } from '../place.ts'
 import { type Compile, heldAt, holdValue, type Scope } from '../scope.ts'
+import type { Owned } from '../values.ts'
 
 /** Gives a value its names and goes on with them, once for each way to take it apart. */
 type Bind = (run: Run, env: Env, value: Json, then: (env: Env) => Signal) => Signal
@@ -117,7 +129,7 @@ function firstWay(
       return way(run, env, value, then)
     } catch (error) {
       if (!(error instanceof Failure)) throw error
-      run.depth = depth
+      recover(run, depth)
     }
   }
   return ways[last]?.(run, env, value, then) ?? ON
@@ -138,7 +150,15 @@ export function compileAs(node: Of<'as'>, scope: Scope, compile: Compile, tail: 
     const bodyOne = body.one
     if (bodyOne !== undefined) {
       const whole = oneValue((run, env, input) => bodyOne(run, holdValue(one(run, env, input), env), input))
-      return { ...whole, at: path }
+      const { inPlace: change } = body
+      const reads = readsInput(node.source)
+      const inPlace: InPlace | undefined =
+        change &&
+        ((run, env, input, owned) => {
+          const value = one(run, env, input)
+          return change(run, holdValue(reads ? seen(value, owned) : value, env), input, owned)
+        })
+      return { ...whole, at: path, inPlace }
     }
     return {
       one: undefined,
@@ -162,12 +182,15 @@ export function compileReduce(node: Of<'reduce'>, scope: Scope, compile: Compile
   const init = compile(node.init, scope)
   const { bind, scope: inner } = compileBinding(node.patterns, scope, compile)
   const update = compile(node.update, inner)
-  const updateOne = update.one
+  const { one: updateOne, inPlace } = update
   const reduced = (run: Run, env: Env, input: Json, from: Json): Json => {
     let state = from
+    // The state is seen by the update alone: what the update has made of it, it may change again.
+    const owned: Owned = new Set()
     const step = (held: Env): Signal => {
       tick(run)
-      if (updateOne !== undefined) state = updateOne(run, held, state)
+      if (inPlace !== undefined) state = inPlace(run, held, state, owned)
+      else if (updateOne !== undefined) state = updateOne(run, held, state)
       else {
         let next: Json = null
         update.each(run, held, state, (value) => {

@@ -1,7 +1,7 @@
 /** Knows how arrays, objects and texts are built of what their parts yield. */
 
 import type { Json, JsonObject } from '../../json.ts'
-import { charge, checkSize } from '../budget.ts'
+import { charge, checkSize, spend } from '../budget.ts'
 import { formatValue } from '../builtins/formats.ts'
 import type { Expression, Of } from '../expression.ts'
 import { failure } from '../failure.ts'
@@ -73,6 +73,7 @@ export function compileObject(node: Of<'object'>, scope: Scope, compile: Compile
     if (entry === undefined) return emit(made)
     return entry.key.each(run, env, input, (key) =>
       entry.value.each(run, env, input, (value) => {
+        spend(run.budget, 2 * i)
         const next = { ...made }
         define(next, keyOf(key), value)
         return build(run, env, input, i + 1, next, emit)

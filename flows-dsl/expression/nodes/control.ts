@@ -3,7 +3,18 @@
 import type { Json } from '../../json.ts'
 import type { Of } from '../expression.ts'
 import { Failure } from '../failure.ts'
-import { type Env, type Filter, Leaving, ON, oneValue, type Run, type Signal, tick } from '../filter.ts'
+import {
+  type Env,
+  type Filter,
+  type InPlace,
+  Leaving,
+  ON,
+  oneValue,
+  type Run,
+  recover,
+  type Signal,
+  tick,
+} from '../filter.ts'
 import { heightOf } from '../height.ts'
 import { type Compile, heldAt, type Scope } from '../scope.ts'
 import { isTrue } from '../values.ts'
@@ -48,7 +59,13 @@ function choice(condition: Filter, then: Filter, otherwise: Filter, levels: numb
       tick(run)
       return (isTrue(conditionOne(run, env, input)) ? thenOne : otherwiseOne)(run, env, input)
     })
-    return { ...one, at }
+    const [thenIn, otherwiseIn] = [then.inPlace, otherwise.inPlace]
+    const inPlace: InPlace = (run, env, input, owned) => {
+      tick(run)
+      const chosen = isTrue(conditionOne(run, env, input)) ? thenIn : otherwiseIn
+      return chosen?.(run, env, input, owned) ?? null
+    }
+    return { ...one, at, inPlace: thenIn && otherwiseIn && inPlace }
   }
   return {
     one: undefined,
@@ -67,12 +84,14 @@ export function compileTry(node: Of<'try'>, scope: Scope, compile: Compile): Fil
   return {
     one: undefined,
     each: (run, env, input, emit) => {
-      const caught = attempt(run, (pass) => body.each(run, env, input, (value) => pass(() => emit(value))))
+      const caught = attempt(run, handler !== undefined, (pass) =>
+        body.each(run, env, input, (value) => pass(() => emit(value))),
+      )
       if (!('failure' in caught)) return caught.signal
       return handler === undefined ? ON : handler.each(run, env, caught.failure, emit)
     },
     at: (run, env, place, input, emit) => {
-      const caught = attempt(run, (pass) =>
+      const caught = attempt(run, handler !== undefined, (pass) =>
         body.at(run, env, place, input, (here, value) => pass(() => emit(here, value))),
       )
       if (!('failure' in caught)) return caught.signal
@@ -83,8 +102,12 @@ export function compileTry(node: Of<'try'>, scope: Scope, compile: Compile): Fil
 
 type Attempt = { readonly signal: Signal } | { readonly failure: Json }
 
-/** Runs something; `pass` marks what is not a part of it. */
-function attempt(run: Run, body: (pass: (below: () => Signal) => Signal) => Signal): Attempt {
+/** Runs something; `pass` marks what is not a part of it. @param isHandled whether the error is looked at */
+function attempt(
+  run: Run,
+  isHandled: boolean,
+  body: (pass: (below: () => Signal) => Signal) => Signal,
+): Attempt {
   const { depth } = run
   let below = false
   const pass = (emit: () => Signal): Signal => {
@@ -97,9 +120,8 @@ function attempt(run: Run, body: (pass: (below: () => Signal) => Signal) => Sign
     return { signal: body(pass) }
   } catch (error) {
     if (below || !(error instanceof Failure)) throw error
-    run.depth = depth
-    tick(run)
-    return { failure: error.value }
+    recover(run, depth)
+    return { failure: isHandled ? error.caught(run.budget) : null }
   }
 }
 
@@ -120,8 +142,7 @@ function labelled(run: Run, env: Env, body: (env: Env) => Signal): Signal {
     return body({ value: null, closure: undefined, label, next: env })
   } catch (error) {
     if (error !== label) throw error
-    run.depth = depth
-    tick(run)
+    recover(run, depth)
     return ON
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Json } from '../../json.ts'
 import { Failure } from '../failure.ts'
-import { type Emit, Leaving, ON, type Run, type Signal, STOP, settleWithin } from '../filter.ts'
+import { type Emit, Leaving, ON, type Run, recover, type Signal, STOP, settleWithin } from '../filter.ts'
 
 /**
  * What comes for each output of something, at the end of a function. Each output waits until the next one is there: so
@@ -56,7 +56,7 @@ class Waiting {
       const last = this.take()
       if (this.#below || last === undefined) throw error
       if (!(error instanceof Failure || error instanceof Leaving)) throw error
-      run.depth = depth
+      recover(run, depth)
       if (this.#passOn(last.value) === STOP) return STOP
       throw error
     }

@@ -5,13 +5,14 @@ import { fieldOf, isObject } from '../../json.ts'
 import { at } from '../access.ts'
 import type { Of } from '../expression.ts'
 import { Failure, failure } from '../failure.ts'
-import { type Filter, ON, oneValue, type Run, type Signal, STOP, tick } from '../filter.ts'
+import { type Filter, ON, oneValue, type Run, recover, type Signal, STOP, tick } from '../filter.ts'
 import { checkIterable, stepInto } from '../place.ts'
 import type { Compile, Scope } from '../scope.ts'
 import { keysIn } from '../values.ts'
 
 export const IDENTITY: Filter = {
   one: (_run, _env, input) => input,
+  inPlace: (_run, _env, input) => input,
   each: (_run, _env, input, emit) => emit(input),
   at: (_run, _env, place, input, emit) => emit(place, input),
 }
@@ -117,11 +118,13 @@ function optionalFilter(of: Filter, key: Filter): Filter {
 
 function partOf(run: Run, value: Json, key: Json): Json | undefined {
   tick(run)
+  const { depth } = run
   try {
     return at(value, key, run.budget)
   } catch (error) {
-    if (error instanceof Failure) return undefined
-    throw error
+    if (!(error instanceof Failure)) throw error
+    recover(run, depth)
+    return undefined
   }
 }
 

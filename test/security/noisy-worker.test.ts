@@ -1,0 +1,67 @@
+/** One tenant's runs with costly expressions take turns with those of others: another tenant's short run is hardly slower for them. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { Runs } from '../support/runs.ts'
+import { aRoom, call, type Room } from '../support/tenants.ts'
+
+const LOOPS = 6
+const ROUNDS = 15
+/** Each loop has gone on to its second round by then. */
+const STEPS_MIN = 5
+/**
+ * A run takes at most so many times as long as on an idle worker; or no longer than this, on a machine whose processors others use as well. It
+ * took more than five seconds before tenants shared the thread.
+ */
+const TIMES_MAX = 5
+const FLOOR_MS = 1_500
+
+/** Each takes all the steps that the expressions of a run may take at once, again and again. */
+const HEAVY = `
+  - loop:
+      for: { each: n, in: '\${ [range(2000)] }' }
+      do:
+        - heavy:
+            try: [ { build: { set: { x: '\${ reduce range(100000) as $i ({}; .["k\\($i)"] = $i) | to_entries | length }' } } } ]
+            catch: {}
+        - pause: { wait: { milliseconds: 1 } }
+`
+let own: OwnPlatform
+let loud: Room
+let quiet: Room
+beforeAll(async () => {
+  own = await ownPlatform({})
+  loud = own.room
+  quiet = await aRoom(own.started.running)
+}, 120_000)
+afterAll(() => own?.end())
+
+const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+
+/** From the request that starts a run of the quiet tenant to its output, in milliseconds. */
+async function latencies(flow: string, rounds = ROUNDS): Promise<number[]> {
+  const took: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    const since = performance.now()
+    const path = `${quiet.flows}/definitions/${flow}/executions`
+    const how = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
+    const { body } = await call('POST', path, how)
+    expect(body.status, JSON.stringify(body)).toBe('completed')
+    took.push(performance.now() - since)
+  }
+  return took
+}
+
+test('six loops of costly expressions: the run of another tenant takes less than five times as long as alone', async () => {
+  const runs = new Runs(loud, own.started.running)
+  const heavy = await runs.publish(HEAVY)
+  const light = await new Runs(quiet, own.started.running).publish('  - one: { set: { a: 1 } }')
+  // The first runs of a worker wait for its code to be compiled.
+  await latencies(light)
+  const idle = median(await latencies(light))
+  const loops = await Promise.all(Array.from({ length: LOOPS }, () => runs.start(heavy)))
+  const loaded = median(await latencies(light))
+  // They are slower than alone, but not stopped.
+  for (const id of loops) await runs.until(id, ({ steps }) => steps.length > STEPS_MIN)
+  expect(loaded, `alone: ${idle} ms`).toBeLessThan(Math.max(TIMES_MAX * idle, FLOOR_MS))
+}, 180_000)
