@@ -124,11 +124,18 @@ const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
     const { method, path } = operation.http
     const found = SHOWING.find(({ http, output }) => {
       if (method !== 'POST') return http.path === path
-      return http.path === path.slice(0, path.lastIndexOf('/')) && output === operation.output
+      return http.path === path.slice(0, path.lastIndexOf('/')) && isShownBy(operation.output, output)
     })
     return found === undefined ? [] : [[operation, found] as const]
   }),
 )
+
+/** Whether an output is what the GET shows, or has all of that and more, such as a link that is shown once. */
+function isShownBy(made: AnyOperation['output'], shown: AnyOperation['output']): boolean {
+  if (made === shown) return true
+  const [more, all] = [made, shown].map((schema) => Object(schema).properties as Record<string, unknown>)
+  return all !== undefined && more !== undefined && Object.entries(all).every(([name, one]) => more[name] === one)
+}
 
 /** The GET of what an operation makes, and its field that names one. */
 interface Maker {

@@ -61,8 +61,18 @@ export class PayloadDesk {
 
 /** The tenants whose keys the payloads are encrypted with, as far as these say so. */
 export function tenantsOf(payloads: readonly WirePayload[]): TenantId[] {
-  const holders = payloads.map(({ metadata }) => holderOf(fromWire({ metadata: metadata ?? {} })))
+  const holders = payloads.map(({ metadata }) => namedHolder(fromWire({ metadata: metadata ?? {} })))
   return [...new Set(holders.filter((holder) => holder !== undefined))]
+}
+
+/** @returns undefined also if the id of the key is not one */
+function namedHolder(payload: Payload): TenantId | undefined {
+  try {
+    return holderOf(payload)
+  } catch (error) {
+    if (error instanceof Problem) return undefined
+    throw error
+  }
 }
 
 function fromWire({ metadata, data }: WirePayload): Payload {
