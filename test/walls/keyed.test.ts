@@ -16,8 +16,17 @@ beforeAll(async () => {
 /** What has no id of ours, and is done twice where the process died between effect and reply (decision 13). */
 const DOUBLED = ['flow_version.create', 'function.create', 'mcp_version.create']
 
-/** One MCP server is all that a workspace has, and the execution of the sweep has ended. */
-const REFUSED = ['mcp_server.create', ...RUN_COMMANDS]
+/**
+ * One MCP server is all that a workspace has, the execution of the sweep has ended, its account was never accepted, and its
+ * version of an MCP server needs no approval.
+ */
+const REFUSED = [
+  'mcp_server.create',
+  'mcp_version.approve',
+  'account.reset',
+  'account.confirm',
+  ...RUN_COMMANDS,
+]
 
 /** What the path says, by the fields that it has braces for. */
 function boundIn(template: string, path: string): Record<string, string> {

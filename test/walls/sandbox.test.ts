@@ -33,6 +33,7 @@ test('no module holds what a run could change, but what was compiled', async () 
     'flows-dsl/expression/builtins/regex.ts CACHE',
     'flows-dsl/expression/compile.ts COMPILED',
     'flows-dsl/expression/height.ts HEIGHTS',
+    'flows-dsl/expression/owned.ts OF_PARTS',
     'flows-dsl/expression/regex/program.ts LOOKS',
     'flows-dsl/expression/regex/sets.ts NAMED',
     'flows-dsl/schema/pattern.ts PROGRAMS',
