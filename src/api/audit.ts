@@ -134,7 +134,9 @@ const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
 function isShownBy(made: AnyOperation['output'], shown: AnyOperation['output']): boolean {
   if (made === shown) return true
   const [more, all] = [made, shown].map((schema) => Object(schema).properties as Record<string, unknown>)
-  return all !== undefined && more !== undefined && Object.entries(all).every(([name, one]) => more[name] === one)
+  return (
+    all !== undefined && more !== undefined && Object.entries(all).every(([name, one]) => more[name] === one)
+  )
 }
 
 /** The GET of what an operation makes, and its field that names one. */
