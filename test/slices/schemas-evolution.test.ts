@@ -128,6 +128,23 @@ describe('declaring', () => {
 })
 
 describe.each(['relational', 'document'])('changing a %s declaration', (store) => {
+  test('writers succeed however many changes they miss', async () => {
+    const { body } = await declare({ store, schema: {} })
+    let isChanging = true
+    const writer = async () => {
+      while (isChanging) expect(await create(body.collection, { title: 'a' })).toMatchObject({ status: 201 })
+    }
+    const writers = Promise.all(Array.from({ length: 6 }, writer))
+    const changer = async (name: string) => {
+      for (let n = 0; n < 8; n++)
+        expect((await change(body.id, { schema: { properties: { [`${name}${n}`]: {} } } })).status).toBe(200)
+    }
+    const changers = Promise.all(['a', 'b', 'c'].map(changer)).finally(() => {
+      isChanging = false
+    })
+    await Promise.all([writers, changers])
+  })
+
   test('properties come and go with their values', async () => {
     const { body } = await declare({ store, mode: 'off' })
     const fields = { title: 'a', age: 1, more: 2.5, note: 'x', odd: null, deep: { a: [1, null] } }

@@ -1,5 +1,6 @@
 /** Which store a collection is in, what is known of it, and what the caller may do there. */
 
+import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
@@ -28,29 +29,33 @@ export function inCollection<T>(
 }
 
 /**
- * What is remembered of a declaration may be some seconds old. Where the database refuses because of that, it is
- * asked for anew and the work done again, once for each collection: nothing was done before.
+ * Work in several collections. What a node remembers of a declaration may be some seconds old: if the database rejects
+ * the work because of that, the declarations are read again and the work is repeated. Nothing was done before.
  * @param wanted the rights that the caller needs, by the collection's name
+ * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
 export async function inCollections<T>(
   scope: WorkspaceScope,
   wanted: ReadonlyMap<string, readonly Right[]>,
   work: (at: (name: string) => Where) => Promise<T>,
 ): Promise<T> {
-  for (let left = Math.min(wanted.size, ATTEMPTS_MAX); ; left--) {
+  let cause: unknown
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
       return await work(await placesOf(scope, wanted))
     } catch (error) {
       const isOutOfDate = error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error))
-      if (!isOutOfDate || left === 0) throw error
+      if (!isOutOfDate) throw error
+      cause = error
       for (const name of wanted.keys()) forgetDeclaration(scope, name)
       scope.forget(ANON_MEMO)
     }
   }
+  throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
 }
 
-/** Each of several collections may be declared just now. */
-const ATTEMPTS_MAX = 5
+/** A change of a declaration takes longer than a write, so a write misses few of them in a row. */
+const ATTEMPTS_MAX = 10
 
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
 
