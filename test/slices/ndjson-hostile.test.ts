@@ -147,13 +147,18 @@ async function aLargeCollection(as: Caller): Promise<string> {
   return name
 }
 
-/** Whether the server still holds its end of our connection: a client that reads nothing is not told. */
+/**
+ * Whether the server still holds its end of our connection: a client that reads nothing is not told. Other connections
+ * may have the same client port, so both ends are compared.
+ */
 async function established(port: number | undefined): Promise<boolean> {
   const table = await readFile('/proc/net/tcp', 'utf8')
-  const peer = `:${(port ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
+  const [server, client] = [Number(new URL(inject('tenon').url).port), port ?? 0].map(
+    (number) => `:${number.toString(16).toUpperCase().padStart(4, '0')}`,
+  ) as [string, string]
   return table.split('\n').some((row) => {
-    const [, , remote = '', state] = row.trim().split(/\s+/)
-    return remote.endsWith(peer) && state === '01'
+    const [, local = '', remote = '', state] = row.trim().split(/\s+/)
+    return local.endsWith(server) && remote.endsWith(client) && state === '01'
   })
 }
 
