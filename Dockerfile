@@ -1,7 +1,7 @@
 # One image for the API, the worker and the one-off jobs; the command says which.
 FROM denoland/deno:bin-2.9.8 AS deno
 
-FROM node:20-bookworm-slim
+FROM node:24-bookworm-slim
 WORKDIR /app
 ENV NODE_ENV=production AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED=true
 COPY package.json package-lock.json .npmrc ./
@@ -12,7 +12,7 @@ COPY flows-dsl ./flows-dsl
 COPY stack ./stack
 COPY examples ./examples
 COPY src ./src
-RUN node --import tsx src/cli/main.ts build /app/dist
+RUN node src/cli/main.ts build /app/dist
 ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_HOST=0.0.0.0 TENON_PORT=8787
 # Runs functions; the worker starts one process of it per call.
 COPY --from=deno /deno /usr/local/bin/deno

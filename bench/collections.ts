@@ -71,7 +71,7 @@ async function startLimit({ stack, running }: Started, dir: string): Promise<str
   await stack.supervisor.run({
     name: 'limit',
     command: process.execPath,
-    args: ['--import', 'tsx', fileURLToPath(new URL('collections/limit-server.ts', import.meta.url))],
+    args: [fileURLToPath(new URL('collections/limit-server.ts', import.meta.url))],
     cwd: fileURLToPath(new URL('..', import.meta.url)),
     env: { DATABASE_URL: running.databaseUrl, PORT: String(port), NODE_ENV: 'production' },
     logFile: join(dir, 'logs', 'limit.log'),

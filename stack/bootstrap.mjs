@@ -8,10 +8,10 @@ import { pathToFileURL } from 'node:url'
 import { packedCommand } from './build.mjs'
 import { runChecks } from './check.mjs'
 import { fetchBinaries, InstallFailed, installPackages, linkCommand } from './install.mjs'
-import { PROJECT_DIR, say } from './project.mjs'
+import { isNode, NODE, PROJECT_DIR, say } from './project.mjs'
 
-const OLDEST_NODE = { major: 20, minor: 19 }
-const RUN_TS = ['--import', 'tsx']
+/** Node that can install the packages. They contain the Node that runs everything else (`NODE`). */
+const OLDEST_NODE = 20
 /** Makes the process end when we do, even when we are killed. */
 const END_WITH_PARENT = ['--import', new URL('parent.mjs', import.meta.url).href]
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
@@ -20,11 +20,11 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
   'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
-  'test:jq': [...RUN_TS, 'test/jq/score.ts'],
-  'test:ows': [...RUN_TS, 'test/ows/score.ts'],
-  'test:ctk': [...RUN_TS, 'test/ows/ctk.ts'],
-  'test:fuzz': [...RUN_TS, 'test/fuzz/main.ts'],
-  bench: [...RUN_TS, 'bench/main.ts'],
+  'test:jq': ['test/jq/score.ts'],
+  'test:ows': ['test/ows/score.ts'],
+  'test:ctk': ['test/ows/ctk.ts'],
+  'test:fuzz': ['test/fuzz/main.ts'],
+  bench: ['bench/main.ts'],
 })
 const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz']
 
@@ -32,12 +32,9 @@ await main(process.argv.slice(2))
 
 /** @param {readonly string[]} argv */
 async function main(argv) {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  if (major < OLDEST_NODE.major || (major === OLDEST_NODE.major && minor < OLDEST_NODE.minor)) {
-    return fail(
-      `Tenon needs Node ${OLDEST_NODE.major}.${OLDEST_NODE.minor} or later; this is ${process.versions.node}.`,
-    )
-  }
+  const [major = 0] = process.versions.node.split('.').map(Number)
+  if (major < OLDEST_NODE)
+    return fail(`Node ${OLDEST_NODE} or later is needed to install Tenon; this is ${process.versions.node}.`)
   const callerDir = whereCalled()
   chdir(PROJECT_DIR)
   const [verb, ...args] = argv
@@ -56,13 +53,13 @@ async function main(argv) {
   }
   const own = verb === undefined ? undefined : PROGRAMS[verb]
   const packed = own === undefined ? packedCommand(verb) : undefined
-  if (packed !== undefined) {
+  if (packed !== undefined && isNode(process.execPath)) {
     process.env['TENON_CALLER_CWD'] = callerDir
     endWithNpm(() => process.exit(128 + SIGNAL_NUMBERS.SIGTERM))
     await import(pathToFileURL(packed).href)
     return
   }
-  const program = own === undefined ? [...RUN_TS, 'src/cli/main.ts', ...argv] : [...own, ...args]
+  const program = own === undefined ? [packed ?? 'src/cli/main.ts', ...argv] : [...own, ...args]
   await handOver(program, { TENON_CALLER_CWD: callerDir })
 }
 
@@ -80,7 +77,7 @@ function whereCalled() {
  * @param {Record<string, string>} env
  */
 async function handOver(program, env) {
-  const child = spawn(process.execPath, [...END_WITH_PARENT, ...program], {
+  const child = spawn(NODE, [...END_WITH_PARENT, ...program], {
     // The fourth is a pipe that closes with us.
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: {

@@ -1,9 +1,21 @@
 /** Where the checkout is, and how its commands talk to a person before anything is installed: on stderr. */
 
-import { dirname } from 'node:path'
+import { realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const PROJECT_DIR = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** The Node that runs the product and its tools, installed as a package: whatever Node the machine has. */
+export const NODE = join(PROJECT_DIR, 'node_modules/node/bin/node')
+
+/**
+ * Tells if a program is {@link NODE}.
+ * @param {string} program
+ */
+export function isNode(program) {
+  return realpathSync(program) === realpathSync(NODE)
+}
 
 const NEVER_SILENT_MS = 2_000
 

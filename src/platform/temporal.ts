@@ -13,7 +13,6 @@ import type { PayloadCodec } from '@temporalio/common'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { Config } from './config.ts'
-import { restful } from './contexts.ts'
 import { NearStarts } from './near-starts.ts'
 import { openLine, sealedFor } from './payloads/raw-values.ts'
 import { attributesOf } from './search-attributes.ts'
@@ -53,7 +52,6 @@ export interface Start {
 export class Temporal {
   readonly #connection: Connection
   readonly #client: Client
-  readonly #within: ReturnType<typeof restful>
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #near: NearStarts | undefined
@@ -61,7 +59,6 @@ export class Temporal {
   /** @param codec what a payload passes on its way to the server and back */
   constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
-    this.#within = restful(this.#connection.callContextStorage)
     const socket = config.TENON_STARTS_SOCKET
     this.#near = socket === undefined ? undefined : new NearStarts(socket)
     this.#near?.lead(this.#connection.workflowService)
@@ -190,7 +187,7 @@ export class Temporal {
   }
 
   #before<T>(ms: number, work: () => Promise<T>): Promise<T> {
-    return this.#within(() => this.#client.withDeadline(Date.now() + ms, work))
+    return this.#client.withDeadline(Date.now() + ms, work)
   }
 
   async #call<T>(work: () => Promise<T>): Promise<T> {

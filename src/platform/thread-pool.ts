@@ -195,7 +195,7 @@ class Thread {
   }
 }
 
-/** Packed, the program of the threads lies beside that of the process; else the loader of TypeScript reads it. */
+/** Packed, the program of the threads lies beside that of the process. */
 function openWorker(): Worker {
   const options = {
     execArgv: [],
@@ -203,8 +203,6 @@ function openWorker(): Worker {
     // No setting and no secret of the process is seen by it.
     env: {},
   }
-  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL('threads.mjs', import.meta.url), options)
-  const program = new URL('../resources/threads/main.ts', import.meta.url).href
-  const code = `import('tsx/esm/api').then(({ register }) => register() && import('${program}'))`
-  return new Worker(code, { ...options, eval: true })
+  const program = import.meta.url.endsWith('.ts') ? '../resources/threads/main.ts' : 'threads.mjs'
+  return new Worker(new URL(program, import.meta.url), options)
 }

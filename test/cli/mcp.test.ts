@@ -19,8 +19,7 @@ test('publish makes a server and says what to tell an agent; its token calls; ca
     TENON_CLIENT_SECRET: clientSecret,
     TENON_WORKSPACE_ID: room.workspaceId,
   }
-  const tenon = (...args: string[]) =>
-    run(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'mcp', ...args], { env })
+  const tenon = (...args: string[]) => run(process.execPath, ['src/cli/main.ts', 'mcp', ...args], { env })
   const published = await tenon('publish', 'notes')
   expect(JSON.parse(published.stdout)).toMatchObject({
     version: 1,

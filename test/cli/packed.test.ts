@@ -39,7 +39,7 @@ test.each([
   if (packed === undefined) throw new Error('The platform has started, so its build is there.')
   const [one, other] = await Promise.all([
     ended([packed, ...args]),
-    ended(['--import', 'tsx', resolve('src/cli/main.ts'), ...args]),
+    ended([resolve('src/cli/main.ts'), ...args]),
   ])
   expect(one).toEqual(other)
   expect(one.code).toBe(code)

@@ -24,7 +24,7 @@ test('a file of two declarations, then a broken one', async () => {
       join(dir, 'schemas.json'),
       typeof content === 'string' ? content : JSON.stringify(content),
     )
-    const words = ['--import', 'tsx', 'src/cli/main.ts', 'schema', name, 'schemas.json']
+    const words = ['src/cli/main.ts', 'schema', name, 'schemas.json']
     return run(process.execPath, words, { env })
   }
   try {

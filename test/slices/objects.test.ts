@@ -381,7 +381,7 @@ test('`tenon object put` and `get`: a file there and back', async () => {
     TENON_CALLER_CWD: dir,
   }
   const tenon = (...args: string[]) =>
-    promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'object', ...args], { env })
+    promisify(execFile)(process.execPath, ['src/cli/main.ts', 'object', ...args], { env })
   try {
     const body = randomBytes(300_000)
     await writeFile(join(dir, 'in'), body)

@@ -25,14 +25,10 @@ let owned: readonly number[]
 const options = { dir, ephemeral: false, env: withoutServers(process.env), onProgress: () => {} }
 
 beforeAll(async () => {
-  owner = spawn(
-    process.execPath,
-    ['--import', 'tsx', fileURLToPath(new URL('owner.ts', import.meta.url)), dir],
-    {
-      env: options.env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
+  owner = spawn(process.execPath, [fileURLToPath(new URL('owner.ts', import.meta.url)), dir], {
+    env: options.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   ;[stack, owned] = await Promise.all([startStack(options), pidsOf(owner)])
 })
 

@@ -11,7 +11,7 @@ function written(then: string): Promise<string> {
     const { openLog } = await import('./src/platform/log.ts')
     openLog('info', 'test').info('the last line')
     ${then}`
-  const args = ['--import', 'tsx', '--input-type=module', '-e', code]
+  const args = ['--input-type=module', '-e', code]
   return new Promise((done) => {
     const child = execFile(process.execPath, args, (_error, stdout) => done(stdout))
     child.stdout?.on('data', (text: string) => text.includes('the last line') && child.kill('SIGKILL'))

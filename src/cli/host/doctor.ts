@@ -30,11 +30,9 @@ export async function doctor(): Promise<number> {
 }
 
 const node: Examination = async () => {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  const good = major > 20 || (major === 20 && minor >= 19)
-  return [
-    { name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 20.19 or newer is needed'}` },
-  ]
+  const [major = 0] = process.versions.node.split('.').map(Number)
+  const good = major >= 24
+  return [{ name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is needed'}` }]
 }
 
 /** The API, and through it every server behind it. */

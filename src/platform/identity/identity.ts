@@ -4,10 +4,8 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
-import storage from 'oidc-provider/lib/helpers/als.js'
 import type { Audit } from '../audit/audit.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
-import { restful } from '../contexts.ts'
 import type { Log } from '../log.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
 import type { HostedServers } from './hosted.ts'
@@ -82,7 +80,6 @@ export class Identity {
   readonly records: IdentityRecords
   readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
-  readonly #within = restful(storage)
   readonly #address: Readonly<Record<string, string>>
   /** Payloads whose signatures held, by digests of their tokens. */
   readonly #verified = new KeyCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
@@ -139,7 +136,7 @@ export class Identity {
     this.records.attach(request, by)
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
-    return this.#within(() => provider.callback()(request, response))
+    return provider.callback()(request, response)
   }
 
   /**

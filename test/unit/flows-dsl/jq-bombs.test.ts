@@ -154,6 +154,6 @@ describe('regular expressions', () => {
 
 test('recursion of every kind ends before the stack does, with two thirds of what a main thread has', () => {
   const file = fileURLToPath(new URL('jq-recursion.ts', import.meta.url))
-  const { stdout, stderr } = spawnSync(process.execPath, ['--stack-size=650', '--import', 'tsx', file])
+  const { stdout, stderr } = spawnSync(process.execPath, ['--stack-size=650', file])
   expect(`${stdout}${stderr}`).toBe('[]')
 }, 60_000)
