@@ -7,9 +7,6 @@ interface Request {
   readonly requestId: bigint
   readonly input: { readonly type: string; readonly isolateExecutionTimeoutMs?: number }
 }
-interface Internals {
-  binding(name: 'async_wrap'): { clearAsyncIdStack(): void }
-}
 interface Beginning {
   readonly cpu: number
   readonly clock: number
@@ -73,9 +70,6 @@ export function watchActivations(): void {
     try {
       script.runInThisContext({ timeout })
     } catch (error) {
-      // Node pushes the asynchronous context of whatever a promise begins, and would pop it at its end, which never came: it ends
-      // the process over that. As after an exception that nobody has caught, the stack is emptied.
-      ;(process as unknown as Internals).binding('async_wrap').clearAsyncIdStack()
       const { message, name, stack } = error as Error
       // Where it has come in the last moment the SDK answers by itself.
       if (!isAnswered) port.postMessage({ requestId, result: { type: 'error', message, name, stack } })
