@@ -3,19 +3,12 @@
  * run's state. Nothing that it does is of consequence for the run.
  */
 
-import type { RunInfo } from '../descriptors.ts'
 import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import type { StepRef } from '../tasks/task.ts'
-import { Machine, newState } from './machine.ts'
+import { Machine } from './machine.ts'
 import { pack, type Snapshot, unpack } from './snapshot.ts'
 import type { Effect, RunState } from './state.ts'
 import type { Command, Surroundings } from './surroundings.ts'
-
-/** A run that has not begun. */
-export interface Beginning {
-  readonly input: Json
-  readonly info: RunInfo
-}
 
 /** Where a run stands that waits for one call, and for nothing else. */
 export interface Whereabouts {
@@ -59,19 +52,6 @@ export class Course {
     const course = new Course(ir, unpack(snapshot), means)
     course.#call = call
     return course
-  }
-
-  /** Of a run that has not begun; all that it begins with is asked. */
-  static of(ir: FlowIR, { input, info }: Beginning, means: Means): Course {
-    return new Course(ir, newState(ir, input, info), means)
-  }
-
-  /**
-   * @returns what a run that has not begun asks first, as {@link next}
-   * @throws Error where it takes more than there are means
-   */
-  first(): Asked | undefined {
-    return this.#asked(this.#machine.begin())
   }
 
   /**

@@ -4,7 +4,6 @@ import { ApplicationFailure } from '@temporalio/common'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { type Asked, Course, type Whereabouts } from '../../flows-dsl/machine/course.ts'
 import { LIMITS } from '../core/limits.ts'
-import { type FlowRunInput, infoOf } from '../core/run.ts'
 import type { CallFailure, Foreseen, FunctionCall, Tried } from './contract.ts'
 
 const { ahead: BOUNDS, course } = LIMITS.briefCalls
@@ -12,12 +11,6 @@ const MEANS = { ...course, nowMs: Date.now, random: Math.random }
 
 /** @returns null where the request was not answered in a moment */
 type Try = (request: FunctionCall) => Promise<Tried | null>
-
-/** The first request of a run, made before the run has asked for it. */
-export interface First extends Pick<FunctionCall, 'function' | 'arguments'> {
-  /** With what follows from it. */
-  readonly answer: Promise<Tried | null>
-}
 
 /**
  * A run that makes one request after the other would be told of each answer, and ask for the next, by an activity each. What
@@ -28,23 +21,6 @@ export async function goingAhead({ where, ...first }: FunctionCall, attempt: Try
   if (tried === null || where === undefined) return tried
   const from = () => Course.from(parsed<FlowIR>(where.flow), parsed<Whereabouts>(where.stands), MEANS)
   return following(tried, from, ({ step: _, ...asked }) => attempt({ ...first, ...asked }))
-}
-
-/**
- * The same of a run that has not begun.
- * @returns undefined where a request is not all that it begins with
- * @throws Error where it takes too much to know
- */
-export function fromTheStart(run: FlowRunInput, attempt: Try): First | undefined {
-  const { ir, input, secrets } = run
-  const info = infoOf(run, new Date().toISOString())
-  const course = Course.of(ir as FlowIR, { input, info }, MEANS)
-  const first = course.first()
-  if (first === undefined) return undefined
-  const lent = secrets && { secrets: Object.keys(secrets) }
-  const ask = ({ step: _, ...asked }: Asked) => attempt({ ...asked, ...lent })
-  const answer = ask(first).then((tried) => tried && following(tried, () => course, ask))
-  return { function: first.function, arguments: first.arguments, answer }
 }
 
 /** An answer, and what came of the requests that follow from it. */

@@ -13,7 +13,6 @@ import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { changeStanding } from '../resources/suspension.ts'
 import { goingAhead } from './ahead.ts'
-import type { Beginnings } from './beginnings.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities } from './contract.ts'
 import type { Call } from './door.ts'
@@ -40,11 +39,10 @@ export type Implementation = {
 export interface Means {
   readonly scopes: Scopes
   readonly requests: Requests
-  readonly beginnings: Beginnings
 }
 
 export function createActivities(platform: Platform, means: Means): Implementation {
-  const { scopes, requests, beginnings } = means
+  const { scopes, requests } = means
   const record = (call: Call) => scopes.within(call, 'workspace_admin')
   const hands = (call: Call): Hands => ({
     admin: scopes.admin(call),
@@ -81,8 +79,7 @@ export function createActivities(platform: Platform, means: Means): Implementati
     admitTrigger: async (call, input) => admitTrigger(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => register(record(call), input),
     callHttp: (call, request) => requests.send(call, request),
-    tryHttp: async (call, first) =>
-      (await beginnings.take(call, first)) ?? goingAhead(first, (request) => requests.brief(call, request)),
+    tryHttp: (call, first) => goingAhead(first, (request) => requests.brief(call, request)),
     planOpenApi: async (call, request) => {
       const whose = ownerOf(call)
       const read = await requests.way(call, LIMITS.openApi.timeoutMs)

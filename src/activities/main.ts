@@ -10,7 +10,6 @@ import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
 import { failureConverter } from '../workflows/failure-converter.ts'
 import { payloadConverter } from '../workflows/payload-converter.ts'
-import { Beginnings } from './beginnings.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
@@ -37,12 +36,11 @@ async function main(): Promise<void> {
   })
   const scopes = new Scopes(platform.access)
   const requests = new Requests(scopes, platform.egress)
-  const beginnings = new Beginnings(platform.codec, (call, request) => requests.brief(call, request))
   const kept = config.TENON_CACHED_RUNS
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    activities: createActivities(platform, { scopes, requests, beginnings }),
+    activities: createActivities(platform, { scopes, requests }),
     interceptors: { activity: [activityDoor(log)] },
     dataConverter: { payloadCodecs: [platform.codec] },
     shutdownGraceTime: '5s',
@@ -83,7 +81,7 @@ async function main(): Promise<void> {
     Object.assign(options.loadedDataConverter, { failureConverter, payloadConverter })
   const socket = config.TENON_STARTS_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
-  const nearStarts = socket && (await openNearStarts(socket, at, beginnings))
+  const nearStarts = socket && (await openNearStarts(socket, at))
   const end = async () => {
     if (nearStarts) await nearStarts.close()
     for (const worker of workers) worker.shutdown()

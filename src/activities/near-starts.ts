@@ -6,7 +6,6 @@ import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
 import { counted } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Beginnings } from './beginnings.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 
@@ -20,25 +19,19 @@ export interface NearStartsDoor {
  * asker makes the start itself and hears what is the matter.
  * @param path of the Unix socket; workers reject starts whose input the platform has not sealed, as they do Temporal's
  * @param at the workers' own connection: a first task is given to a worker of the connection that made the start
- * @param beginnings are told of each before it is made
  */
 export async function openNearStarts(
   path: string,
   { connection, namespace }: { readonly connection: NativeConnection; readonly namespace: string },
-  beginnings: Beginnings,
 ): Promise<NearStartsDoor> {
   const start = async (asked: IncomingMessage) => {
     const chunks: Uint8Array[] = []
     for await (const chunk of counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)) chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('another namespace')
-    const isNow = request.workflowStartDelay == null
-    const forget = isNow ? beginnings.begin(request) : () => {}
-    const started = connection.workflowService.startWorkflowExecution(
-      Object.assign(request, { requestEagerExecution: isNow }),
-    )
-    started.catch(forget)
-    return (await started).runId
+    const eager = { requestEagerExecution: request.workflowStartDelay == null }
+    const started = await connection.workflowService.startWorkflowExecution(Object.assign(request, eager))
+    return started.runId
   }
   const server = createServer((asked, reply) => {
     start(asked).then(

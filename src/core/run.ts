@@ -82,25 +82,16 @@ export interface RunTrigger {
 /** The Temporal header with the hops of a run, where there are some. */
 export const HOPS_HEADER = 'tenon-hops'
 
-/**
- * Which commands a run gives, besides its definition: a worker replays an older run as it was. Since 2, writes to its record that
- * wait for another are one; since 3, answers of local activities come one by one; since 4, the end of its record is no command.
- */
-export const RUN_PROTOCOL = 4
-
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {
   readonly execution_id: string
-  /** {@link RUN_PROTOCOL} of when it began; nothing in runs from before there was one. */
-  readonly protocol?: number
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   /** The compiled flow. */
   readonly ir: unknown
   readonly input: Json
-  /** The subject who has; nothing in runs from before approvals. */
-  readonly started_by?: string
-  /** Nothing in runs from before triggers. */
-  readonly trigger?: RunTrigger
+  /** The subject who has. */
+  readonly started_by: string
+  readonly trigger: RunTrigger
   readonly correlation_key?: string
   /** What `$secrets` shows: handles by the names that the version declares; nothing where it declares none. */
   readonly secrets?: { [name: string]: Json }
@@ -111,16 +102,13 @@ export interface FlowRunInput {
   readonly continued?: RunContinued
 }
 
-/** The {@link RUN_PROTOCOL} of a run. */
-export const protocolOf = (input: Partial<FlowRunInput> | undefined): number => input?.protocol ?? 1
-
 /** What `$workflow` and `$secrets` show of a run (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
 export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
   return {
     id: execution_id,
     started_at,
     flow,
-    ...(started_by !== undefined && { started_by }),
+    started_by,
     ...(secrets !== undefined && { secrets }),
   }
 }

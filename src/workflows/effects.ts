@@ -12,7 +12,7 @@ import { ERRORS, FinalError, FlowError } from '../../flows-dsl/errors.ts'
 import type { Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import { type FlowRunInput, protocolOf } from '../core/run.ts'
+import type { FlowRunInput } from '../core/run.ts'
 import type { Ahead } from './ahead.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { type Details, lineOf } from './details.ts'
@@ -45,7 +45,7 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
     },
-    ...(protocolOf(input) >= 4 && { rests: resting(books) }),
+    rests: resting(books),
     sleep: sleeping(books),
     call: calling(input, books),
     wait: waiting(input, books),

@@ -9,7 +9,6 @@ import {
 } from '@temporalio/common'
 import {
   isCancellation,
-  patched,
   upsertSearchAttributes,
   type WorkflowInterceptorsFactory,
 } from '@temporalio/workflow'
@@ -22,8 +21,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
 
 function noted(error: unknown): never {
   const type = isCancellation(error) ? undefined : typeOf(error)
-  // Runs that failed before there was this did not say it.
-  if (type !== undefined && patched('error-type')) upsertSearchAttributes([{ key: ERROR_TYPE, value: type }])
+  if (type !== undefined) upsertSearchAttributes([{ key: ERROR_TYPE, value: type }])
   throw error
 }
 

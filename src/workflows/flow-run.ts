@@ -6,7 +6,7 @@ import { ERRORS, type ErrorObject, FlowError } from '../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive } from '../../flows-dsl/run.ts'
 import { LIMITS } from '../core/limits.ts'
-import { type FlowRunInput, infoOf, protocolOf } from '../core/run.ts'
+import { type FlowRunInput, infoOf } from '../core/run.ts'
 import { Ahead } from './ahead.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
@@ -14,7 +14,7 @@ import { effects } from './effects.ts'
 import { failureOf } from './flow-failure.ts'
 import { Hold } from './hold.ts'
 import { Moments, nowMs } from './moments.ts'
-import { penOf } from './pens.ts'
+import { pen } from './pens.ts'
 import { Place } from './place.ts'
 import { Recorder } from './recorder.ts'
 import { Reuse } from './reuse.ts'
@@ -23,7 +23,7 @@ import { sizeOf } from './under-way.ts'
 /** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
-  const recorder = new Recorder(input.execution_id, penOf(protocolOf(input)), continued?.record)
+  const recorder = new Recorder(input.execution_id, pen(), continued?.record)
   const hold = new Hold(continued?.hold)
   const reuse = new Reuse(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()

@@ -4,7 +4,7 @@
  */
 
 import { ApplicationFailure } from '@temporalio/common'
-import { condition, defineSignal, patched, setHandler, sleep } from '@temporalio/workflow'
+import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
 import type { HoldState, RunStanding } from '../core/run.ts'
 import type { Begun, Held } from '../core/work.ts'
 import { causeOf } from './failures.ts'
@@ -109,8 +109,7 @@ export class Hold {
     const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
     if (failure.type === 'held') return { held: failure.details?.[0] as Held }
-    // Runs that began before there was a hold went on with such a failure as with any other.
-    return SUSPENDED.includes(failure.type) && patched('hold') ? {} : undefined
+    return SUSPENDED.includes(failure.type) ? {} : undefined
   }
 
   /**

@@ -1,10 +1,10 @@
-/** How what a run has to record is written: by a local activity, and at its end with the task that ends it. */
+/** Writes a run's record: by local activities while it goes on, and with the workflow task that ends it. */
 
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Activities, Records } from '../activities/contract.ts'
 import type { RunUpdate } from '../core/run.ts'
 
-/** Each is given what gathers all that is to be written, and asks it when it can write. */
+/** Both methods are given what gathers all that is to be written, and ask it when they can write. */
 export interface Pen {
   /** @returns when it is written */
   write(taken: () => RunUpdate): Promise<void>
@@ -12,33 +12,25 @@ export interface Pen {
   end(taken: () => RunUpdate): Promise<void>
 }
 
-/**
- * One write follows the other, so the last state wins.
- * @param protocol of when the run began (core/run.ts)
- */
-export function penOf(protocol: number): Pen {
-  const merges = protocol >= 2
+/** One write follows the other, so the last state wins; all that wait for one are one. */
+export function pen(): Pen {
   let last: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
   let isEnding = false
-  const write: Pen['write'] = (taken) => {
-    if (merges && next !== undefined) return next
-    const update = merges ? undefined : taken()
-    const written = last.then(() => {
-      next = undefined
-      if (isEnding) return
-      return recordRun(update ?? taken())
-    })
-    next = written
-    last = written
-    return written
+  return {
+    write: (taken) => {
+      next ??= last.then(() => {
+        next = undefined
+        return isEnding ? undefined : recordRun(taken())
+      })
+      last = next
+      return next
+    },
+    end: (taken) => {
+      isEnding = true
+      return last.then(() => sinks.records.write(taken()))
+    },
   }
-  if (protocol < 4) return { write, end: write }
-  const end: Pen['end'] = (taken) => {
-    isEnding = true
-    return last.then(() => sinks.records.write(taken()))
-  }
-  return { write, end }
 }
 
 /** Local: the projection is one short idempotent write, and it must come however long the database is away. */

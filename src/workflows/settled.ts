@@ -1,9 +1,9 @@
-/** Knows when all is done that something has brought about within an activation. */
+/** Waits until everything is done that the last event of an activation has brought about. */
 
-/** Longer than the chain of promises from an answer to all that the run does because of it. */
-const TURNS = 128
+import { CancellationScope, condition } from '@temporalio/workflow'
 
-/** @param answers how many, one after the other */
-export async function settled(answers = 1): Promise<void> {
-  for (let n = 0; n < answers * TURNS; n++) await Promise.resolve()
+/** The SDK evaluates a condition when it is made, and again when no promise of the workflow can go on (`condition`). */
+export function settled(): Promise<void> {
+  let evaluations = 0
+  return CancellationScope.nonCancellable(() => condition(() => evaluations++ > 0))
 }

@@ -38,7 +38,7 @@ export async function runSubflow({ details, step, hold, parent, begun: hear }: A
     throw new FlowError(ERRORS.configuration, detail, step.pointer)
   }
   const { await: isAwaited, ...which } = details
-  const asked = { ...which, ...(parent.started_by !== undefined && { started_by: parent.started_by }) }
+  const asked = { ...which, started_by: parent.started_by }
   const begun = (await call({ function: SUBFLOW, arguments: asked, step }, hold)) as unknown as Subflow
   hear(begun.run.execution_id)
   const child = await startChild('flowRun', {

@@ -5,24 +5,19 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Client } from '@temporalio/client'
-import proto, { type temporal } from '@temporalio/proto'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'
 import { withRawClient } from '../support/temporal.ts'
-import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
+import { aRoom, eventually, type Room } from '../support/tenants.ts'
 
-const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 const WORKER = inject('tenon').env['TENON_STARTS_SOCKET'] ?? ''
 
 /** What becomes of a start at the relay before the worker. */
 type Manner = 'passes' | 'is slow' | 'loses the answer' | 'hangs' | 'refuses'
 let manner: Manner = 'passes'
 let asked = 0
-/** The last that has passed. */
-let passed: Buffer
 /** How many are there, and how many were at most. */
 let there = 0
 let most = 0
@@ -59,8 +54,7 @@ async function relayed(incoming: IncomingMessage, reply: ServerResponse): Promis
   if (manner === 'is slow') await new Promise((done) => setTimeout(done, 300))
   there -= 1
   if (manner === 'refuses') return void reply.writeHead(503).end()
-  passed = Buffer.concat(parts)
-  const { status, text } = await post(passed)
+  const { status, text } = await post(Buffer.concat(parts))
   if (manner === 'loses the answer') incoming.socket.destroy()
   else reply.writeHead(status).end(text)
 }
@@ -106,42 +100,6 @@ test('the worker that makes a start has its first task with the answer', async (
     eventually(async () => ((await isEager(client, await run())) ? true : undefined)),
   )
   expect(asked).toBeGreaterThan(0)
-})
-
-describe('a run that begins with a request', () => {
-  let outside: Outside
-  let began: temporal.api.workflowservice.v1.StartWorkflowExecutionRequest
-  beforeAll(async () => {
-    outside = await Outside.open({ '/': () => ({ json: {} }) })
-    const body = { workspace_id: room.workspaceId, egress: { allow: [outside.place] } }
-    await call('POST', '/v1/services/configure', { as: room.operator, body })
-    const name = await runs.publish(
-      `- a: { call: http, with: { method: get, endpoint: '${outside.origin}/a' } }`,
-    )
-    manner = 'passes'
-    await untilAsked(async () => runs.ended(await runs.start(name)))
-    began = StartWorkflowExecutionRequest.decode(passed)
-  })
-  afterAll(() => outside.close())
-
-  /** The same start, by somebody else: Temporal refuses it, since there was a run of that id. */
-  const again = (change: Partial<typeof began>) =>
-    post(StartWorkflowExecutionRequest.encode({ ...began, requestId: 'another', ...change }).finish())
-  const asking = (refused: { status: number }) => [refused.status, outside.asked.length]
-
-  test('has it made once, and before Temporal has answered', async () => {
-    expect(outside.asked).toHaveLength(1)
-    expect(asking(await again({}))).toEqual([503, 2])
-  })
-
-  test('has none made in the name of another', async () => {
-    const before = outside.asked.length
-    const [tenant = '', ...rest] = began.workflowId.split(':')
-    const other = tenant.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
-    // Its payload is sealed for the workflow of another tenant.
-    await again({ workflowId: [other, ...rest].join(':') })
-    expect(outside.asked).toHaveLength(before)
-  })
 })
 
 test('of many starts of a tenant at once, most go the way on which tenants take turns', async () => {

@@ -36,8 +36,6 @@ export const RUN_LIMITS = {
     ahead: { charsMax: 32_768, lastMs: 250, callsMax: 15, answersCharsMax: 65_536 },
     /** What it takes to know it, on a thread that all share: 2 ms of expressions after each answer. */
     course: { evaluationSteps: 20_000, events: 200 },
-    /** Made while a run is begun: how many are kept for runs that have not asked yet, for how long, and of which flows it is known to be in vain. */
-    beginnings: { keptMax: 256, keptMs: 1_000, vainKept: 10_000 },
   },
   /** For how long a run that waits keeps a place that it would give back: others wait for it meanwhile. */
   placeKeptMs: 250,

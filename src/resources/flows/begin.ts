@@ -1,7 +1,7 @@
 /** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
 
 import { uuidOf } from '../../core/ids.ts'
-import { type FlowRunInput, type PlaceTurn, RUN_PROTOCOL, type RunTrigger } from '../../core/run.ts'
+import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
 import type { Json } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -112,7 +112,6 @@ function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
     execution_id: id,
-    protocol: RUN_PROTOCOL,
     flow,
     started_by,
     trigger,

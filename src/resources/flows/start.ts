@@ -6,7 +6,7 @@ import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type FlowRunInput, RUN_PROTOCOL, type RunReuse, type RunTrigger } from '../../core/run.ts'
+import type { FlowRunInput, RunReuse, RunTrigger } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
 import type { Json } from '../../core/work.ts'
@@ -203,7 +203,6 @@ function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunIn
   const { id, input, by, trigger, correlationKey, reuse } = start
   return {
     execution_id: id,
-    protocol: RUN_PROTOCOL,
     flow: { id: row.flow_id, name: row.flow_name, version: row.version },
     ir: JSON.parse(row.ir),
     input: input as Json,
