@@ -4,7 +4,6 @@ import type { RunInfo } from './descriptors.ts'
 import { FlowError } from './errors.ts'
 import { STEPS_MAX } from './expression/budget.ts'
 import type { FlowIR, Json, JsonObject } from './ir.ts'
-import { type Whereabouts, whereabouts } from './machine/course.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
 import type { Patch } from './machine/patch.ts'
@@ -26,8 +25,7 @@ export interface CallRequest extends Omit<Extract<Effect, { readonly do: 'call' 
 
 /** The whole world of a flow. A FlowError that is thrown here faults the flow; all else passes through. */
 export interface Effects {
-  /** @param where answers where the run stands as it asks, unless it waits for something else besides */
-  call(request: CallRequest, where: () => Whereabouts | undefined): Promise<Json>
+  call(request: CallRequest): Promise<Json>
   /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
   sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
   /** Waits for what the outside tells the run (`events`, `approval`), for ever, or answers it (`workflow`). */
@@ -290,8 +288,7 @@ export class Drive {
   }
 
   async #do(id: number, effect: Effect, step: StepRef): Promise<Json> {
-    if (effect.do === 'call')
-      return this.#effects.call({ ...effect, step }, () => whereabouts(this.#machine.state, id))
+    if (effect.do === 'call') return this.#effects.call({ ...effect, step })
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())
     await this.#effects.sleep(durationMs, step, { limits: effect.limits })

@@ -20,7 +20,6 @@ export class Evaluation {
   readonly #constants: JsonObject
   readonly #frames: Frames
   readonly #nowMs: () => number
-  readonly #stepsMax: number
   readonly #budget: Budget
   #spent = 0
   /** How often this turn the steps were filled up again. */
@@ -29,8 +28,7 @@ export class Evaluation {
   constructor(ir: FlowIR, state: RunState, frames: Frames, surroundings: Surroundings) {
     this.#frames = frames
     this.#nowMs = () => surroundings.nowMs()
-    this.#stepsMax = surroundings.evaluationSteps ?? STEPS_MAX
-    this.#budget = { ...newBudget(), steps: this.#stepsMax }
+    this.#budget = { ...newBudget(), steps: STEPS_MAX }
     this.#constants = {
       workflow: describeFlow(ir, state.input, state.info),
       runtime: { name: 'tenon', version: '1', metadata: {} },
@@ -46,7 +44,7 @@ export class Evaluation {
 
   /** Sees to it that one of many who hear the same does not use up what the others need, as far as that goes. */
   share(): void {
-    if (this.#budget.steps > this.#stepsMax / 2 || this.#shares >= SHARES_MAX) return
+    if (this.#budget.steps > STEPS_MAX / 2 || this.#shares >= SHARES_MAX) return
     this.#shares += 1
     this.#fill()
   }
@@ -56,13 +54,13 @@ export class Evaluation {
   }
 
   #fill(): void {
-    this.#spent += this.#stepsMax - this.#budget.steps
-    this.#budget.steps = this.#stepsMax
+    this.#spent += STEPS_MAX - this.#budget.steps
+    this.#budget.steps = STEPS_MAX
   }
 
   /** Steps of evaluation in all turns. */
   get spent(): number {
-    return this.#spent + this.#stepsMax - this.#budget.steps
+    return this.#spent + STEPS_MAX - this.#budget.steps
   }
 
   /** What the flow's own filters see. */

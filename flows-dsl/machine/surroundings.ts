@@ -23,6 +23,4 @@ export interface Surroundings {
   record(event: StepEvent): void
   /** A collision-resistant digest of a value, the same for equal values; absent where none is wanted. */
   digest?(value: Json): string
-  /** What expressions may cost until something happens again; as much as a run's where it is not said. */
-  readonly evaluationSteps?: number
 }

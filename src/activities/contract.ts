@@ -20,30 +20,13 @@ export interface FunctionCall {
   readonly begun?: Begun
   /** Names of the secrets that the run may use; nothing where it has none. */
   readonly secrets?: readonly string[]
-  /** Where the run stands, if it is to be asked already what follows. */
-  readonly where?: Where
-}
-
-/** All that decides what a run asks next (flows-dsl/machine/course.ts), as texts of JSON: the compiled flow, and `Whereabouts`. */
-export interface Where {
-  readonly flow: string
-  readonly stands: string
 }
 
 /** What a request gave that was over in a moment, and how long the moment was: a run knows no time within a task. */
 export type Tried = {
   readonly output: Json
   readonly took_ms: number
-  /** What the run will ask next, by all that is known; nothing for nothing. */
-  readonly ahead?: Foreseen[]
 }
-
-/** A request that a run has not made yet, and what came of it. */
-export type Foreseen = {
-  readonly place: string
-  readonly arguments: { [name: string]: Json }
-  readonly took_ms: number
-} & ({ readonly output: Json } | { readonly failure: CallFailure })
 
 /** Failure details of an activity that a flow can see and catch (OWS error, RFC 7807). */
 export type CallFailure = {
@@ -78,10 +61,7 @@ export interface Activities {
   registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
-  /**
-   * The same where it is over in a moment, and then what follows from it (`Where`); null where it was not, and is to be
-   * sent again with time for it.
-   */
+  /** The same if it is over in a moment; null if it was not, and is to be sent again with time for it. */
   tryHttp(call: FunctionCall): Promise<Tried | null>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>

@@ -12,7 +12,6 @@ import { register } from '../resources/flows/triggers/registration.ts'
 import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
 import { changeStanding } from '../resources/suspension.ts'
-import { goingAhead } from './ahead.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities } from './contract.ts'
 import type { Call } from './door.ts'
@@ -79,7 +78,7 @@ export function createActivities(platform: Platform, means: Means): Implementati
     admitTrigger: async (call, input) => admitTrigger(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => register(record(call), input),
     callHttp: (call, request) => requests.send(call, request),
-    tryHttp: (call, first) => goingAhead(first, (request) => requests.brief(call, request)),
+    tryHttp: (call, request) => requests.brief(call, request),
     planOpenApi: async (call, request) => {
       const whose = ownerOf(call)
       const read = await requests.way(call, LIMITS.openApi.timeoutMs)

@@ -9,12 +9,10 @@ import {
 } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/ir.ts'
-import type { Whereabouts } from '../../flows-dsl/machine/course.ts'
 import type { CallRequest } from '../../flows-dsl/run.ts'
-import type { Activities, CallFailure, FunctionCall, Tried, Where } from '../activities/contract.ts'
+import type { Activities, CallFailure, FunctionCall, Tried } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Begun } from '../core/work.ts'
-import type { Ahead } from './ahead.ts'
 import { lineOf } from './details.ts'
 import { causeOf } from './failures.ts'
 import type { Hold } from './hold.ts'
@@ -34,10 +32,9 @@ const RETRY = {
   maximumAttempts: 8,
 } as const
 
-/** A call, the names of the secrets that its run may use, and where that stands. */
+/** A call, and the names of the secrets that its run may use. */
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
-  readonly where?: Where
 }
 
 /** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
@@ -59,7 +56,6 @@ export async function callOf({ local: _, ...request }: Call, hold: Hold): Promis
 interface Beside {
   readonly hold: Hold
   readonly moments: Moments
-  readonly ahead: Ahead
 }
 
 /**
@@ -69,13 +65,11 @@ interface Beside {
  */
 export async function localCall(
   request: Call,
-  books: Beside,
-  where: () => Whereabouts | undefined,
+  { hold, moments }: Beside,
 ): Promise<{ readonly output: Json } | undefined> {
-  const { hold, moments } = books
   const ended = moments.beside()
   try {
-    if (request.local === 'brief') return await briefCall(request, books, where)
+    if (request.local === 'brief') return await briefCall(request, { hold, moments })
     // The next after many is a task of its own.
     const local = !moments.areMany
     const answer = call({ ...request, local }, hold, moments.begun(request))
@@ -86,38 +80,23 @@ export async function localCall(
   }
 }
 
-/** A request that may have been made already, with the one before it. */
-async function briefCall(
-  request: Call,
-  { hold, moments, ahead }: Beside,
-  where: () => Whereabouts | undefined,
-): Promise<Tried | undefined> {
+/** A request that changes nothing, made beside the run if its server answers in a moment. */
+async function briefCall(request: Call, { hold, moments }: Beside): Promise<Tried | undefined> {
   // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
   const begun = moments.begun(request)
-  const foreseen = ahead.take(request)
-  if (foreseen === undefined && !moments.mayBeBrief()) return undefined
-  const tried = foreseen ?? (await asked())
+  if (!moments.mayBeBrief()) return undefined
+  const tried = (await call(request, hold, begun)) as Tried | null
   moments.wasBrief(tried?.took_ms)
-  if (tried && 'failure' in tried) throw errorOf(tried.failure, request.step.pointer)
-  return tried
-
-  async function asked(): Promise<Tried | undefined> {
-    const stands = ahead.where(request, where)
-    const answer = await call({ ...request, ...(stands && { where: stands }) }, hold, begun)
-    if (answer === null) return undefined
-    ahead.keep(request, answer as Tried)
-    return answer as Tried
-  }
+  return tried ?? undefined
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
 export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Json> {
-  const { function: name, arguments: given, secrets, where, step } = request
+  const { function: name, arguments: given, secrets, step } = request
   const asked: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
-    ...(where && { where }),
     ...(begun && { begun }),
   }
   let sent = asked

@@ -13,12 +13,11 @@ import type { Effects } from '../../flows-dsl/run.ts'
 import type { StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { FlowRunInput } from '../core/run.ts'
-import type { Ahead } from './ahead.ts'
 import { callOf, isSlow, localCall } from './calls.ts'
 import { type Details, lineOf } from './details.ts'
 import { digestOf } from './digest.ts'
 import type { Hold } from './hold.ts'
-import type { Moments } from './moments.ts'
+import { type Moments, nowMs } from './moments.ts'
 import type { Place } from './place.ts'
 import type { Recorder } from './recorder.ts'
 import type { Reuse } from './reuse.ts'
@@ -28,7 +27,6 @@ import { sizeOf, UnderWay } from './under-way.ts'
 /** What keeps account of a run, beside its interpreter. */
 interface Books {
   readonly moments: Moments
-  readonly ahead: Ahead
   readonly recorder: Recorder
   readonly hold: Hold
   readonly reuse: Reuse
@@ -38,9 +36,9 @@ interface Books {
 }
 
 export function effects(input: FlowRunInput, books: Books): Effects {
-  const { recorder, hold, reuse, ahead } = books
+  const { recorder, hold, reuse } = books
   return {
-    nowMs: () => ahead.nowMs(),
+    nowMs,
     record: (event) => {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
@@ -76,8 +74,7 @@ export function effects(input: FlowRunInput, books: Books): Effects {
  * A timer, which ends the workflow task: the thread is free for the runs of others, and the history has the pause where each replay
  * comes to it. Who cancels the run does not cancel that.
  */
-function pausing({ moments, ahead }: Books): Promise<void> {
-  ahead.drop()
+function pausing({ moments }: Books): Promise<void> {
   const timer = CancellationScope.nonCancellable(() => sleep(1, { summary: 'lets other runs go first' }))
   moments.answeredBy(timer)
   return timer
@@ -91,10 +88,9 @@ function resting({ recorder, moments }: Books): NonNullable<Effects['rests']> {
 }
 
 function sleeping(books: Books): Effects['sleep'] {
-  const { recorder, hold, reuse, moments, ahead, details } = books
+  const { recorder, hold, reuse, moments, details } = books
   return async (durationMs, step, { limits } = { limits: false }) => {
     if (!limits && reuse.hasSlept(step)) return
-    if (!limits) ahead.drop()
     if (hold.isOn) await stillness(books)
     refuseEndless(step)
     const summary = lineOf(step)
@@ -115,9 +111,9 @@ function sleeping(books: Books): Effects['sleep'] {
 }
 
 function calling(input: FlowRunInput, books: Books): Effects['call'] {
-  const { recorder, hold, reuse, moments, ahead, details, place } = books
+  const { recorder, hold, reuse, moments, details, place } = books
   const underWay = new UnderWay()
-  const make: Effects['call'] = async (request, where) => {
+  const make: Effects['call'] = async (request) => {
     const before = reuse.take(request.step)
     if (before !== undefined) return before
     if (hold.isOn) await stillness(books)
@@ -128,8 +124,7 @@ function calling(input: FlowRunInput, books: Books): Effects['call'] {
     const left = details.at(request.step)
     try {
       const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-      if (asked.local !== 'brief') ahead.drop()
-      const beside = asked.local && (await localCall(asked, books, where))
+      const beside = asked.local && (await localCall(asked, books))
       if (beside) return beside.output
       const shown = isSlow(asked) ? recorder.flush('running') : undefined
       const answer = callOf(asked, hold)
@@ -145,18 +140,17 @@ function calling(input: FlowRunInput, books: Books): Effects['call'] {
     }
   }
   if (place === undefined) return make
-  return (...asked) => place.during(() => make(...asked))
+  return (request) => place.during(() => make(request))
 }
 
 function waiting(input: FlowRunInput, books: Books): Effects['wait'] {
-  const { recorder, hold, reuse, moments, ahead, details, place } = books
+  const { recorder, hold, reuse, moments, details, place } = books
   const wait: Effects['wait'] = async (what, { digest: about, ...asked }, step) => {
     const digest = about as string | undefined
     const child = reuse.childOf(step)
     recorder.note(step, { ...(digest !== undefined && { digest }), ...(child !== undefined && { child }) })
     const before = reuse.take(step, digest)
     if (before !== undefined) return before
-    ahead.drop()
     if (hold.isOn) await stillness(books)
     recorder.waits(step)
     const left = details.at(step)
@@ -188,8 +182,7 @@ function refuseEndless({ pointer }: StepRef): void {
 }
 
 /** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
-async function stillness({ hold, recorder, ahead }: Books): Promise<void> {
-  ahead.drop()
+async function stillness({ hold, recorder }: Books): Promise<void> {
   if (hold.isPaused) await recorder.flush()
   await hold.lifted()
 }

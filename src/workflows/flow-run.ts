@@ -7,7 +7,6 @@ import type { FlowIR, Json } from '../../flows-dsl/ir.ts'
 import { Drive } from '../../flows-dsl/run.ts'
 import { LIMITS } from '../core/limits.ts'
 import { type FlowRunInput, infoOf } from '../core/run.ts'
-import { Ahead } from './ahead.ts'
 import { listenTo } from './commands.ts'
 import { code, Details } from './details.ts'
 import { effects } from './effects.ts'
@@ -34,9 +33,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   try {
     const moments = new Moments()
     const ir = input.ir as FlowIR
-    const ahead = new Ahead(ir)
     const place = Place.of(input, { hold, moments, recorder, details })
-    const world = effects(input, { recorder, hold, reuse, moments, ahead, details, place })
+    const world = effects(input, { recorder, hold, reuse, moments, details, place })
     const drive = continued
       ? Drive.from(ir, continued.snapshot, world)
       : Drive.of(ir, input.input, world, infoOf(input, startedAt))

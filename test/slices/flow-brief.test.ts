@@ -77,12 +77,12 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect(run.steps.map(({ status }: { status: string }) => status)).toEqual(Array(3).fill('completed'))
   })
 
-  test('those that follow from answers are made with the first one, and each has its own time', async () => {
+  test('those that follow from answers have none either, and each has its own time', async () => {
     const { origin } = paged
     const next = '${ .next }'
     const loop = `  - all:\n      for: { each: n, in: '\${ [range(5)] }' }\n      do: [ { page: { call: http, with: { method: get, endpoint: '${next}' } } } ]\n`
     const { run, tasks, markers } = await ran(asking('p1', origin) + loop)
-    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { next: `${origin}/p7` }, [], 1])
+    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { next: `${origin}/p7` }, [], 6])
     expect(linesOf(paged)).toEqual([1, 2, 3, 4, 5, 6].map((page) => `GET /p${page}`))
     const pages = run.steps.filter(({ kind }: { kind: string }) => kind === 'call')
     const spans = pages.map(({ started_at, ended_at }: { started_at: string; ended_at: string }) => [
@@ -114,12 +114,12 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect([linesOf(failing), tasks]).toEqual([['GET /a'], []])
   })
 
-  test('nor is one that came with the answer before it', async () => {
+  test('nor is one that follows another, and the flow catches it', async () => {
     const failed = asking('b', failing.origin).trim().slice(2)
     const { run, tasks, markers } = await ran(
       `${asking('a', quick.origin)}  - risk: { try: [ { ${failed} } ], catch: { as: e, do: [ { tell: { set: { status: '\${ $e.status }' } } } ] } }\n`,
     )
-    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { status: 503 }, [], 1])
+    expect([run.status, run.output, tasks, markers]).toEqual(['completed', { status: 503 }, [], 2])
     expect(linesOf(failing)).toEqual(['GET /b'])
   })
 

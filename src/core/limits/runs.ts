@@ -32,10 +32,6 @@ export const RUN_LIMITS = {
     /** A run that found no place has so many calls with a task each before it asks again; twice as many the next time. */
     restMin: 4,
     restMax: 256,
-    /** What is known to follow is asked at once: from where a run stands, as JSON with its flow; for so long, and so many. */
-    ahead: { charsMax: 32_768, lastMs: 250, callsMax: 15, answersCharsMax: 65_536 },
-    /** What it takes to know it, on a thread that all share: 2 ms of expressions after each answer. */
-    course: { evaluationSteps: 20_000, events: 200 },
   },
   /** For how long a run that waits keeps a place that it would give back: others wait for it meanwhile. */
   placeKeptMs: 250,

@@ -168,9 +168,6 @@ export function holderOf(payload: Payload): TenantId | undefined {
   return isEncoded(payload) ? tenantOf(textOf(payload, KEY_ID) ?? '') : undefined
 }
 
-/** Whether what it says lies in the object store. */
-export const isElsewhere = (payload: Payload): boolean => textOf(payload, ENCODING) === CLAIM
-
 function isEncoded(payload: Payload): boolean {
   const encoding = textOf(payload, ENCODING)
   return encoding === INLINE || encoding === CLAIM
