@@ -2,14 +2,13 @@
 
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { LIMITS } from '../core/limits.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
 import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { QUEUES } from '../platform/temporal.ts'
-import { failureConverter } from '../workflows/failure-converter.ts'
-import { payloadConverter } from '../workflows/payload-converter.ts'
 import { buildBundle } from './bundle.ts'
 import { activityDoor } from './door.ts'
 import { hearing } from './hearing.ts'
@@ -19,7 +18,10 @@ import { openNearStarts } from './near-starts.ts'
 import { recording } from './recording.ts'
 import { Requests } from './requests.ts'
 import { Scopes } from './scopes.ts'
-import { prepareWorkflowThreads } from './workflow-threads.ts'
+import { patchSdk } from './sdk-patches/index.ts'
+
+/** A file of the build that lies beside the worker's program (cli/host/build.ts). */
+const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -42,7 +44,11 @@ async function main(): Promise<void> {
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
     interceptors: { activity: [activityDoor(log)] },
-    dataConverter: { payloadCodecs: [platform.codec] },
+    dataConverter: {
+      payloadCodecs: [platform.codec],
+      payloadConverterPath: beside('payload-converter.mjs'),
+      failureConverterPath: beside('failure-converter.mjs'),
+    },
     shutdownGraceTime: '5s',
     shutdownForceTime: '8s',
     // A dead worker's runs are taken over after this; the default is 10 s.
@@ -52,7 +58,7 @@ async function main(): Promise<void> {
     // go on, and then the task of that one is lost until it has run out.
     ...(kept === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
-  prepareWorkflowThreads()
+  patchSdk(config, log)
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
   const workers = await Promise.all([
@@ -76,9 +82,6 @@ async function main(): Promise<void> {
       maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
     }),
   ])
-  // By its own options the worker takes these from files alone, which a program in one file has not.
-  for (const { options } of workers)
-    Object.assign(options.loadedDataConverter, { failureConverter, payloadConverter })
   const socket = config.TENON_STARTS_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
   const nearStarts = socket && (await openNearStarts(socket, at))

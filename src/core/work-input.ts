@@ -18,14 +18,22 @@ export const UNAUTHENTICATED = 'work_unauthenticated'
 export const UNAUTHENTICATED_MESSAGE =
   'The platform has not made this work: its arguments are not sealed for this workflow and this use.'
 
+/** The worker loads its converters from files of their own, so this class is there twice: a symbol tells its instances. */
+const BRAND = Symbol.for('tenon.work-input')
+
 /** An argument with its purpose. Payload converters turn it into a payload, and back. */
 export class WorkInput {
+  readonly [BRAND] = true
   readonly purpose: Purpose | typeof REJECTED
   readonly value: unknown
 
   constructor(purpose: Purpose | typeof REJECTED, value: unknown) {
     this.purpose = purpose
     this.value = value
+  }
+
+  static is(value: unknown): value is WorkInput {
+    return typeof value === 'object' && value !== null && BRAND in value
   }
 }
 
@@ -40,6 +48,6 @@ export function workArguments(purpose: Purpose, args: readonly unknown[]): WorkI
  */
 export function authenticatedArguments(purpose: Purpose, args: readonly unknown[]): unknown[] | undefined {
   if (args.length === 0) return undefined
-  const isMeant = (arg: unknown) => arg instanceof WorkInput && arg.purpose === purpose
+  const isMeant = (arg: unknown) => WorkInput.is(arg) && arg.purpose === purpose
   return args.every(isMeant) ? args.map((arg) => (arg as WorkInput).value) : undefined
 }

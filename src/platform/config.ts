@@ -78,6 +78,11 @@ const ConfigSchema = Type.Object({
         'Path of a Unix socket by which the API hands starts of runs to a worker of its machine, which then has their first tasks at once; without it all starts go to Temporal alone.',
     }),
   ),
+  TENON_SDK_PATCHES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    default: 'on',
+    description:
+      'off: workers run Temporal’s SDK as it is, slower and without fair shares of the workflow thread.',
+  }),
   TENON_CACHED_RUNS: Type.Optional(
     Type.Integer({
       minimum: 0,

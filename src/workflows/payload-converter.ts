@@ -33,7 +33,7 @@ export function openly(text: string): string {
 /** Converts in the sandbox of workflows, and the arguments of activities in the worker's main thread. */
 export const payloadConverter: PayloadConverter = {
   toPayload: (value, context, hint) => {
-    const isInput = value instanceof WorkInput
+    const isInput = WorkInput.is(value)
     const payload = defaultPayloadConverter.toPayload(isInput ? value.value : value, context, hint)
     const mark = markOf(value, context)
     return {
@@ -81,5 +81,5 @@ const MARKS = { open: bytesOf('open'), inside: bytesOf('inside') } as const
  */
 function markOf(value: unknown, context: SerializationContext | undefined): keyof typeof MARKS | undefined {
   if (value instanceof RawValue) return 'open'
-  return context?.type === 'activity' && context.isLocal && value instanceof WorkInput ? 'inside' : undefined
+  return context?.type === 'activity' && context.isLocal && WorkInput.is(value) ? 'inside' : undefined
 }

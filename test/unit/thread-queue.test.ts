@@ -1,7 +1,7 @@
 /** Requests to a workflow thread: whose turn it is, by a clock that the test sets. */
 
 import { expect, test } from 'vitest'
-import { ThreadQueue, type ThreadRequest } from '../../src/activities/thread-queue.ts'
+import { ThreadQueue, type ThreadRequest } from '../../src/activities/sdk-patches/thread-queue.ts'
 
 const tenantId = (name: string) => `ten_${name.repeat(26)}`
 

@@ -1,7 +1,7 @@
 /** What the platform's processes run: the API, the worker and the command, each packed into one file, and the workflow bundle. */
 
 import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder } from '../../../stack/build.mjs'
 import { PROJECT_DIR } from '../../../stack/project.mjs'
@@ -60,7 +60,7 @@ const PACKED: BuildOptions = {
   bundle: true,
   format: 'esm',
   platform: 'node',
-  target: 'node20',
+  target: 'node24',
   external: EXTERNAL,
   sourcemap: 'linked',
   logLevel: 'error',
@@ -82,6 +82,9 @@ async function packProcesses(folder: string): Promise<void> {
     worker: 'src/activities/main.ts',
     // Beside them, for both (platform/thread-pool.ts).
     threads: 'src/resources/threads/main.ts',
+    // Beside the worker, which gives their paths to Temporal's SDK (activities/main.ts).
+    'payload-converter': 'src/workflows/payload-converter.ts',
+    'failure-converter': 'src/workflows/failure-converter.ts',
   }
   await build({ ...PACKED, entryPoints, outdir: folder })
 }
@@ -98,13 +101,15 @@ async function packWorkflows(folder: string): Promise<void> {
   await writeFile(join(folder, 'workflows.js'), await buildBundle())
 }
 
+const EXPORTED = [
+  ...['api.mjs', 'worker.mjs', 'threads.mjs'],
+  ...['payload-converter.mjs', 'failure-converter.mjs', 'workflows.js'],
+]
+
 /** Copies the build where an image wants it. @returns the exit code */
 export async function exportBuild(folder: string): Promise<number> {
   await mkdir(folder, { recursive: true })
-  const { api, worker, threads, workflows } = await currentBuild()
-  await copyFile(api, join(folder, 'api.mjs'))
-  await copyFile(worker, join(folder, 'worker.mjs'))
-  await copyFile(threads, join(folder, 'threads.mjs'))
-  await copyFile(workflows, join(folder, 'workflows.js'))
+  const { api } = await currentBuild()
+  for (const name of EXPORTED) await copyFile(join(dirname(api), name), join(folder, name))
   return 0
 }

@@ -89,6 +89,7 @@ function ownSettings(): Record<string, string> {
       'TENON_MCP_HOSTS',
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',
+      'TENON_SDK_PATCHES',
       'TENON_OPERATOR_SECRET',
       'TEMPORAL_NAMESPACE',
       'MONGODB_URL',

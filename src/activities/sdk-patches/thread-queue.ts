@@ -1,6 +1,6 @@
 /** Decides which request a workflow thread gets next: tenants share its time, and a short activation waits for at most one long one. */
 
-import { refOf } from '../core/tenant.ts'
+import { refOf } from '../../core/tenant.ts'
 
 /** A request of the SDK to one of its threads (`lib/workflow/workflow-worker-thread.js`). */
 export interface ThreadRequest {
