@@ -19,7 +19,8 @@ interface Creator {
   destroy(): Promise<void>
 }
 
-const TIMEOUT_MS = 300
+/** More than an activation that ends takes on a busy machine. */
+const TIMEOUT_MS = 1_000
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const ofSdk = createRequire(createRequire(import.meta.url).resolve('@temporalio/worker'))
 
