@@ -34,6 +34,20 @@ module.exports = {
       },
     },
     {
+      name: 'connections-stay-in-platform',
+      comment: 'what scopes were lent: features supply functions of a scope instead',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/platform/' },
+      to: { path: '^src/platform/(lent|parts)\\.ts$' },
+    },
+    {
+      name: 'access-alone-opens-scopes',
+      comment: 'a change of privilege happens in platform/access.ts; the API asks which kind of scope it has',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/(platform/access|api/(door|audit))\\.ts$' },
+      to: { path: '^src/platform/scope\\.ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'doors-do-not-call-each-other',
       severity: 'error',
       from: { path: '^src/(api|mcp|activities)/' },

@@ -3,6 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import type { RunStanding } from '../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../core/tenant.ts'
+import { runsOf, storageOf } from '../platform/capabilities.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 import { type Standing, standingsOf } from '../resources/suspension.ts'
@@ -32,7 +33,7 @@ export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'
 export function turnStorage(reach: Reach, target: TenantRef): Promise<void> {
   const { tenantId } = target
   return untilSettled(reach, target, async ({ id: workspaceId, bucket, suspended }) => {
-    if (bucket !== null) await reach.admin.storage.turn({ tenantId, workspaceId }, bucket, !suspended)
+    if (bucket !== null) await storageOf(reach.admin).turn({ tenantId, workspaceId }, bucket, !suspended)
   })
 }
 
@@ -78,7 +79,7 @@ async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: RunS
   const left = [...runs]
   const tell = async () => {
     for (let run = left.shift(); run !== undefined; run = left.shift())
-      await scope.runs.signal(run.workflow_id, { name: 'standing', value })
+      await runsOf(scope).signal(run.workflow_id, { name: 'standing', value })
   }
   await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, tell))
 }

@@ -9,6 +9,7 @@ import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.
 import { CallerScope } from './caller.ts'
 import type { Claim } from './idempotency.ts'
 import type { Hosted } from './identity/hosted.ts'
+import { lentTo } from './lent.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
 import { AdminScope, WorkspaceScope } from './scope.ts'
@@ -144,4 +145,20 @@ function refuseUnlessActive(states: States): void {
   if (state === 'active') return
   if (!isSuspended(states)) throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
   throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
+}
+
+/**
+ * The same workspace with the rights of a service key, as an admin may make one: an admin scope sees no documents, and a
+ * tool of an MCP server can do no more than such a key.
+ */
+export function asService(scope: WorkspaceScope): WorkspaceScope {
+  const { parts, ids } = lentTo(scope)
+  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, scope.ref, parts, ids, scope.marks)
+}
+
+/** A workspace with the rights of a service key, as its admin may make one. @throws Problem `not_found` */
+export function insideOf(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  const { parts, ids } = lentTo(scope)
+  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, ref, parts, ids)
 }

@@ -7,8 +7,8 @@ import type { Mandate } from './pg/mandate.ts'
 
 /** What an admin's credential names: nothing, of an operator. */
 export interface AdminBounds {
-  readonly tenantId?: TenantId
-  readonly workspaceId?: string
+  readonly tenantId?: TenantId | undefined
+  readonly workspaceId?: string | undefined
 }
 
 const MASKS = {

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { isPrefix } from '../core/object-key.ts'
 import { Problem } from '../core/problem.ts'
+import { memo } from '../platform/node-memory.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 
@@ -59,7 +60,7 @@ export const ANON_MEMO = 'anon'
 
 /** The settings as of a few seconds ago (`LIMITS.memoMs`). */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
-  return scope.memo(ANON_MEMO, async () => {
+  return memo(scope, ANON_MEMO, async () => {
     const row = await scope.row<{ anon: Partial<Anon>; public_read: string[] }>(
       sql`select anon, public_read from services`,
     )

@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { TENANT_ADMINS } from '../core/policy.ts'
+import { payloadsOf } from '../platform/capabilities.ts'
 import { tenantsOf } from '../platform/payloads/desk.ts'
 import { AnyName, Input, onStructure, Ref } from './kinds.ts'
 import { tenantMeant } from './provisioning.ts'
@@ -61,7 +62,7 @@ export const decodePayloads = onStructure({
     body: '*',
     bodyBytesMax: LIMITS.batchBytesMax,
   },
-  run: async (scope, { payloads }) => ({ payloads: await scope.payloads.decode(payloads) }),
+  run: async (scope, { payloads }) => ({ payloads: await payloadsOf(scope).decode(payloads) }),
 })
 
 export const encodePayloads = onStructure({
@@ -73,6 +74,6 @@ export const encodePayloads = onStructure({
   output: Output,
   http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
   run: async (scope, { payloads, tenant_id }) => ({
-    payloads: await scope.payloads.encode(tenantMeant(scope, tenant_id), payloads),
+    payloads: await payloadsOf(scope).encode(tenantMeant(scope, tenant_id), payloads),
   }),
 })

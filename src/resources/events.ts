@@ -5,6 +5,7 @@ import { checkJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { eventsIn } from '../platform/capabilities.ts'
 import { cloudEvent, isOfChanges } from '../platform/events/events.ts'
 import { requireEvents } from './anon.ts'
 import { admissionTo } from './changes.ts'
@@ -45,7 +46,7 @@ export const publishEvent = inWorkspace({
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
     await spend(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
-    const { events } = scope
+    const events = eventsIn(scope)
     const { hops } = scope.actor
     await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
     return { id, topic, time }
@@ -83,7 +84,7 @@ export const subscribeEvents = inWorkspace({
       return admissionTo(scope, topic)
     }
     const admits = await admission()
-    const feed = await scope.events.subscribe({
+    const feed = await eventsIn(scope).subscribe({
       topic,
       ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),

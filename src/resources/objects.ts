@@ -7,6 +7,7 @@ import { checkBucket } from '../core/object-key.ts'
 import { PageInput, PageOf } from '../core/page.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { objectsOf } from '../platform/capabilities.ts'
 import { requirePublic } from './anon.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
 
@@ -56,7 +57,7 @@ export const putObject = inWorkspace({
   },
   run: async (scope, { bucket, key, content, content_type: type, ...conditions }) => {
     const options = { ...conditions, type: type || 'application/octet-stream' }
-    const stored = await scope.objects.put({ bucket: checkBucket(bucket), key }, content, options)
+    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
     return { bucket, key, ...stored }
   },
 })
@@ -75,7 +76,7 @@ export const headObject = inWorkspace({
   },
   run: async (scope, { bucket, key, ...conditions }) => {
     await requirePublic(scope, key)
-    return scope.objects.head({ bucket: checkBucket(bucket), key }, conditions)
+    return objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions)
   },
 })
 
@@ -99,7 +100,7 @@ export const getObject = inWorkspace({
   },
   run: async (scope, { bucket, key, ...conditions }) => {
     await requirePublic(scope, key)
-    return scope.objects.get({ bucket: checkBucket(bucket), key }, conditions)
+    return objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions)
   },
 })
 
@@ -111,7 +112,7 @@ export const deleteObject = inWorkspace({
   output: Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: PATH },
   run: async (scope, { bucket, key }) => {
-    await scope.objects.delete({ bucket: checkBucket(bucket), key })
+    await objectsOf(scope).delete({ bucket: checkBucket(bucket), key })
     return { bucket, key, deleted: true as const }
   },
 })
@@ -143,7 +144,7 @@ export const listObjects = inWorkspace({
   run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
     await requirePublic(scope, prefix)
     const after = page_after === undefined ? {} : { after: readCursor(page_after) }
-    const { data, next } = await scope.objects.list(checkBucket(bucket), { prefix, size, ...after })
+    const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
     return {
       data,
       page: { size, next: next === undefined ? null : cursor(next), has_more: next !== undefined },

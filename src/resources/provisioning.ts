@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { notFound, Problem } from '../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { ProvisionInput } from '../core/work.ts'
+import { sealForTenant, storageOf, workOf } from '../platform/capabilities.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { QUEUES } from '../platform/temporal.ts'
@@ -24,7 +25,7 @@ type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
 const STEPS: Readonly<Record<StepName, Step>> = {
   /** The tenant's data key, sealed. Destroying it makes whatever it sealed unreadable. */
   encryption_key: async (scope, { tenantId }) => {
-    const sealed = scope.seal(tenantId, randomBytes(32))
+    const sealed = sealForTenant(scope, tenantId, randomBytes(32))
     await scope.batch(sql`
       insert into tenant_keys (tenant_id, id, sealed) values (${tenantId}, 'k1', ${sealed})
       on conflict (tenant_id, id) do nothing`)
@@ -34,22 +35,22 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
   },
   bucket: async (scope, ref) => {
-    const { bucket } = await storageOf(scope, ref)
+    const { bucket } = await storageRow(scope, ref)
     if (bucket === null) throw new Problem('bucket_required')
-    await scope.storage.makeBucket(bucket, ref.workspaceId)
+    await storageOf(scope).makeBucket(bucket, ref.workspaceId)
   },
   /** One user, its policy and one key. A key that a crash left behind is deleted before and after another is made. */
   storage_identity: async (scope, ref) => {
     const workspace = ref as WorkspaceRef
-    const { bucket, access_key_id } = await storageOf(scope, ref)
-    if (access_key_id !== null && (await scope.storage.keepKey(workspace, access_key_id))) return
-    const made = await scope.storage.newKey(workspace, bucket)
+    const { bucket, access_key_id } = await storageRow(scope, ref)
+    if (access_key_id !== null && (await storageOf(scope).keepKey(workspace, access_key_id))) return
+    const made = await storageOf(scope).newKey(workspace, bucket)
     await scope.batch(sql`
       insert into storage_identities (tenant_id, workspace_id, bucket, access_key_id, sealed)
       values (${ref.tenantId}, ${ref.workspaceId}, ${bucket}, ${made.access_key_id}, ${made.sealed})
       on conflict (tenant_id, workspace_id) do update set
         bucket = excluded.bucket, access_key_id = excluded.access_key_id, sealed = excluded.sealed, updated_at = now()`)
-    if (!(await scope.storage.keepKey(workspace, made.access_key_id))) {
+    if (!(await storageOf(scope).keepKey(workspace, made.access_key_id))) {
       throw new Problem('dependency_unavailable', { detail: 'Another attempt has replaced the storage key.' })
     }
   },
@@ -65,7 +66,7 @@ interface Storage {
   readonly access_key_id: string | null
 }
 
-async function storageOf(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
+async function storageRow(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
   const row = await scope.row<Storage>(sql`
     select w.bucket, i.access_key_id from workspaces w
       left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
@@ -107,7 +108,7 @@ export async function provision(
       on conflict (id) do update set id = excluded.id
       returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
   )
-  const work = scope.work({ tenantId: ref.tenantId, workspaceId: '-' })
+  const work = workOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
     const summary = `Provision ${kind} ${target}`
     await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })

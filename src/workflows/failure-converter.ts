@@ -79,4 +79,5 @@ function marked(payload: Payload, mark: Mark): Payload {
   return { ...payload, metadata: { ...payload.metadata, [MARK]: new TextEncoder().encode(mark) } }
 }
 
+/** Loaded by the worker from a file of its own. */
 export const failureConverter = new Failures()

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { asService } from '../../src/platform/access.ts'
 import { jointly } from '../../src/platform/pg/joint.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { tableOf } from '../../src/resources/collections/postgres/table.ts'
@@ -189,7 +190,7 @@ test('what is said at once is found by the index, however many documents there a
   const { statements } = jointly(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
-  const scope = scopeOf(platform, room).asService()
+  const scope = asService(scopeOf(platform, room))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()

@@ -1,17 +1,17 @@
-/** The objects of a workspace, with its ledger: what a scope lends. */
+/** The objects of a workspace, with its ledger. */
 
-import type { WorkspaceRef } from '../../core/tenant.ts'
-import { type Asking, isLimited } from '../limited.ts'
+import { isLimited } from '../limited.ts'
 import type { Parts } from '../parts.ts'
 import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
+import type { WorkspaceScope } from '../scope.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'
 import { type Storage, WorkspaceObjects } from './workspace.ts'
 
 /** @param mandate the scope's own, so that the ledger sees what the scope sees */
 export function openObjects(
-  scope: Asking & { ref: WorkspaceRef },
-  parts: Parts,
+  scope: WorkspaceScope,
+  parts: Pick<Parts, 'database' | 'objectClients'>,
   mandate: Mandate,
 ): WorkspaceObjects {
   const { workspaceId } = scope.ref

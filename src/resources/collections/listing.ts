@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { READERS } from '../../core/policy.ts'
+import { documentsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { anonSettings } from '../anon.ts'
@@ -57,7 +58,7 @@ export const listCollections = inWorkspace({
  * many documents it has; no declared name is among them there.
  */
 async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
-  const { documents } = scope
+  const documents = documentsOf(scope)
   if (documents !== undefined) {
     // Their names are not in the database, so no policy leaves them out.
     const isClosed = scope.actor.role === 'anon' && (await anonSettings(scope)).collections === 'none'

@@ -1,6 +1,8 @@
 /** Which store a collection is in, what is known of it, and what the caller may do there. */
 
 import { Problem } from '../../core/problem.ts'
+import { documentsOf } from '../../platform/capabilities.ts'
+import { forget } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
@@ -48,7 +50,7 @@ export async function inCollections<T>(
       if (!isOutOfDate) throw error
       cause = error
       for (const name of wanted.keys()) forgetDeclaration(scope, name)
-      scope.forget(ANON_MEMO)
+      forget(scope, ANON_MEMO)
     }
   }
   throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
@@ -79,7 +81,7 @@ async function placesOf(
 async function placeOf(scope: WorkspaceScope, name: string): Promise<Where> {
   const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
   const anon = anonAccess(declared, settings)
-  const { documents } = scope
+  const documents = documentsOf(scope)
   const elsewhere = declared?.store !== 'relational' && documents !== undefined
   return {
     store: elsewhere ? mongoStore(lets(anon) ? documents.writable : documents) : postgresStore,

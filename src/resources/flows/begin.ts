@@ -3,6 +3,7 @@
 import { uuidOf } from '../../core/ids.ts'
 import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
 import type { Json } from '../../core/work.ts'
+import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { QUEUES } from '../../platform/temporal.ts'
@@ -37,7 +38,7 @@ export function handlesOf(
 /** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
 export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
-  await scope.runs.start({
+  await runsOf(scope).start({
     type: 'flowRun',
     queue: QUEUES.flows,
     subject: flow.id,
@@ -105,7 +106,7 @@ async function tell(scope: WorkspaceScope, id: string): Promise<void> {
     where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
   if (row === undefined) return
   const value: PlaceTurn = { execution_id: id, turn: row.turn }
-  await scope.runs.signal(row.workflow_id, { name: 'placed', value })
+  await runsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 
 function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
@@ -126,7 +127,7 @@ async function cancelUnwanted(scope: WorkspaceScope, { id, workflow_id }: Pendin
   const row = await scope.row(
     sql`select execution_id from admissions where execution_id = ${id} and unwanted`,
   )
-  if (row !== undefined) await scope.runs.cancel(workflow_id)
+  if (row !== undefined) await runsOf(scope).cancel(workflow_id)
 }
 
 /** Cancels the run of an execution, if it has one. */
@@ -134,5 +135,5 @@ export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void
   const row = await scope.row<{ workflow_id: string }>(
     sql`select workflow_id from executions where id = ${id} and ended_at is null`,
   )
-  if (row !== undefined) await scope.runs.cancel(row.workflow_id)
+  if (row !== undefined) await runsOf(scope).cancel(row.workflow_id)
 }

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/run.ts'
+import { runsOf, watchRecord } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
@@ -143,7 +144,7 @@ async function untilEnded(
   start: () => Promise<unknown>,
   waitMs: number,
 ): Promise<void> {
-  const { watched, stop } = scope.watch(id)
+  const { watched, stop } = watchRecord(scope, id)
   let done = () => {}
   const over = new Promise<void>((resolve) => {
     done = resolve
@@ -178,6 +179,6 @@ export function linked<Known extends { readonly workflow_id: string }>(
   scope: WorkspaceScope,
   execution: Known,
 ): Known & { temporal_url?: string } {
-  const url = scope.runs.uiLink(execution.workflow_id)
+  const url = runsOf(scope).uiLink(execution.workflow_id)
   return url === undefined ? execution : { ...execution, temporal_url: url }
 }

@@ -5,6 +5,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { RunUpdate } from '../../core/run.ts'
 import type { RunEventUpdate } from '../../core/run-events.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
+import { tellOfRecord } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { goOn } from './begin.ts'
@@ -79,7 +80,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
-  scope.told(id, update.ended_at !== undefined)
+  tellOfRecord(scope, id, update.ended_at !== undefined)
   // Should this process end here, whoever mends finds them: they have their places.
   await goOn(scope, next)
 }

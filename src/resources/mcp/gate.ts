@@ -4,6 +4,7 @@ import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { asService } from '../../platform/access.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type By, runAudited } from '../audited.ts'
 import { spend } from '../quotas/spend.ts'
@@ -115,7 +116,7 @@ async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unkno
     throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
   }
   await source.admit?.(scope)
-  const inside = operation.domain === 'data_access' ? scope.asService() : scope
+  const inside = operation.domain === 'data_access' ? asService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const given = await runAudited(operation, inside, { ...args, ...tool.binding.fixed }, by)
   const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }

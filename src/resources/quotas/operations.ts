@@ -5,7 +5,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { insideOf } from '../../platform/access.ts'
+import { hasDocumentStore, objectsOf, streamsOf } from '../../platform/capabilities.ts'
 import { LIMITED } from '../../platform/limited.ts'
+import { forgetIn } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
@@ -39,8 +42,8 @@ export const setQuotas = onStructure({
     await setAll(scope, owner, entries)
     if (owner.room !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.room } as WorkspaceRef
-      scope.forget(ref, LIMITED)
-      if ((limits['object_bytes'] ?? -1) !== -1) await scope.inside(ref).objects.recount()
+      forgetIn(scope, ref, LIMITED)
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(insideOf(scope, ref)).recount()
     }
     return read(scope, owner)
   },
@@ -51,7 +54,7 @@ function refuseMisplaced(scope: AdminScope, meant: Meant, entries: readonly [str
   for (const [name, max] of entries) {
     if (!names.includes(name))
       throw misplaced(name, `It is a quota of ${meant.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
-    if (/^document(s|_bytes)$/.test(name) && max !== -1 && scope.hasDocumentStore)
+    if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
       throw misplaced(name, 'Documents in MongoDB are not counted yet, so they cannot be limited.')
   }
 }
@@ -128,7 +131,7 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   const { tenantId, room } = owner
   if (room !== '') return { workspace_id: room, quotas: shown(await counted(scope, owner, OF_WORKSPACE)) }
   const rows = await counted(scope, owner, OF_TENANT)
-  const streams = await scope.streamsOf(tenantId)
+  const streams = await streamsOf(scope, tenantId)
   const quotas = rows.map((row) => (row.name === 'sse_streams' ? withStreams(row, streams) : row))
   return { tenant_id: tenantId, quotas: shown(quotas) }
 }

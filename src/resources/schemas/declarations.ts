@@ -1,5 +1,6 @@
 /** What a collection was declared as: one look-up, remembered for a few seconds. */
 
+import { forget, memo } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { AnonSettings } from '../anon.ts'
@@ -68,7 +69,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
 
 /** @returns undefined where nobody declared the collection */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
-  return scope.memo(memoKey(collection), async () => {
+  return memo(scope, memoKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
       select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }
@@ -81,5 +82,5 @@ const HEAP_FACTOR = 8
 
 /** Asked again next time: the memo was found to be out of date. */
 export function forgetDeclaration(scope: WorkspaceScope, collection: string): void {
-  scope.forget(memoKey(collection))
+  forget(scope, memoKey(collection))
 }

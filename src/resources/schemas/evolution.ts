@@ -3,6 +3,9 @@
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { insideOf } from '../../platform/access.ts'
+import { hasDocumentStore } from '../../platform/capabilities.ts'
+import { forgetIn } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
@@ -40,7 +43,7 @@ export async function evolve(
     const ref = refOf(row)
     await refuseWhileBuilding(scope, ref, row)
     const asked = { ...askedOf(row.indexes), ...change }
-    const made = await declare(scope, askingOf(row, asked, scope.hasDocumentStore), beforeOf(row, change))
+    const made = await declare(scope, askingOf(row, asked, hasDocumentStore(scope)), beforeOf(row, change))
     if (
       made.columns.reduce((most, { column }) => Math.max(most, Number(column.slice(1))), 0) >
       LIMITS.tableColumnsEverMax
@@ -48,7 +51,7 @@ export async function evolve(
       throw wornOut()
     const evolved = await once(scope, { row, ref, made, asked })
     if (evolved === undefined) continue
-    scope.forget(ref, memoKey(row.collection))
+    forgetIn(scope, ref, memoKey(row.collection))
     return evolved
   }
   throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
@@ -73,7 +76,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
   const mode = asked.mode ?? row.mode
   try {
     const mark = needsExamination(row, made, mode)
-      ? await beforehand(scope.inside(ref), examination)
+      ? await beforehand(insideOf(scope, ref), examination)
       : undefined
     return await scope.transaction(ref, async (held) => {
       // The row before the table, as whoever withdraws a declaration takes them.
@@ -81,7 +84,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (own === undefined) return undefined
-      if (mark !== undefined) await meanwhile(held.inside(ref), examination, mark)
+      if (mark !== undefined) await meanwhile(insideOf(held, ref), examination, mark)
       const schema = await held.row<Schema>(sql`
         update schemas set schema = ${JSON.stringify(made.schema)}::jsonb, mode = ${mode},
           columns = ${JSON.stringify(made.columns)}::jsonb, indexes = ${JSON.stringify(made.indexes)}::jsonb,

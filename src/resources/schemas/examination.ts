@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { documentsOf } from '../../platform/capabilities.ts'
 import { Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
@@ -139,11 +140,12 @@ export class Examination {
   }
 
   #inMongo(scope: WorkspaceScope): boolean {
-    return this.#was.store === 'document' && scope.documents !== undefined
+    return this.#was.store === 'document' && documentsOf(scope) !== undefined
   }
 
   #store(scope: WorkspaceScope): Store {
-    return this.#inMongo(scope) && scope.documents !== undefined ? mongoStore(scope.documents) : postgresStore
+    const documents = this.#was.store === 'document' ? documentsOf(scope) : undefined
+    return documents === undefined ? postgresStore : mongoStore(documents)
   }
 }
 

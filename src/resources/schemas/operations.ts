@@ -6,6 +6,8 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { hasDocumentStore, hasDocuments } from '../../platform/capabilities.ts'
+import { forgetIn } from '../../platform/node-memory.ts'
 import { refusal, violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
@@ -37,10 +39,9 @@ export const createSchema = onStructure({
   },
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
-    const { hasDocumentStore } = scope
     const { schema, columns, indexes } = await declare(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
-      ...{ indexes: asked, unique, hasDocumentStore },
+      ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
     await refuseOccupied(scope, input)
     const made = await scope
@@ -56,7 +57,7 @@ export const createSchema = onStructure({
         throw refused(error, input.collection)
       })
     if (made === undefined) throw await whyNot(scope, input.workspace_id)
-    scope.forget(refOf(made), memoKey(made.collection))
+    forgetIn(scope, refOf(made), memoKey(made.collection))
     return made
   },
 })
@@ -80,7 +81,8 @@ async function refuseOccupied(
 ): Promise<void> {
   const row = await scope.row<WorkspaceRef>(sql`
     select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${asked.workspace_id}`)
-  if (row !== undefined && (await scope.hasDocuments(row, asked.collection))) throw occupied(asked.collection)
+  if (row !== undefined && (await hasDocuments(scope, row, asked.collection)))
+    throw occupied(asked.collection)
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
@@ -135,14 +137,14 @@ export const deleteSchema = onStructure({
   run: async (scope, { id }) => {
     const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
     if (there === undefined) throw notFound('schema')
-    if (await scope.hasDocuments(refOf(there), there.collection)) throw full()
+    if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
     const gone = await scope
       .row<Schema>(sql`delete from schemas where id = ${id} returning ${COLUMNS}`)
       .catch((error: unknown) => {
         throw refusal(error) === 'has_documents' ? full() : error
       })
     if (gone === undefined) throw notFound('schema')
-    scope.forget(refOf(gone), memoKey(gone.collection))
+    forgetIn(scope, refOf(gone), memoKey(gone.collection))
     return { id: gone.id, deleted: true as const }
   },
 })

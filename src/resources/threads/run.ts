@@ -1,5 +1,6 @@
 /** Runs a task in a worker thread, in the share of the caller's tenant. */
 
+import { runInThread } from '../../platform/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { Ran } from '../../platform/thread-pool.ts'
 import type { TASKS } from './tasks.ts'
@@ -16,5 +17,5 @@ export function inThread<N extends keyof Tasks>(
   input: Parameters<Tasks[N]>[0],
   cpuMs: number,
 ): Promise<Ran<ReturnType<Tasks[N]>>> {
-  return scope.inThread({ name, input, cpuMs })
+  return runInThread(scope, { name, input, cpuMs })
 }

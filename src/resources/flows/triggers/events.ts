@@ -3,6 +3,7 @@
 import { typesIn } from '../../../../flows-dsl/event-gathering.ts'
 import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import type { Json } from '../../../core/work.ts'
+import { eventsIn } from '../../../platform/capabilities.ts'
 import { isOfChanges } from '../../../platform/events/events.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
@@ -52,7 +53,7 @@ export async function watching(
 ): Promise<{ before: Sql[]; after: Sql[] }> {
   const [wanted] = events.declared(ir)
   if (wanted === undefined) return { before: [], after: [] }
-  const places = await scope.events.places()
+  const places = await eventsIn(scope).places()
   const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
   return {
     before: [

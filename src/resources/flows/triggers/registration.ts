@@ -1,6 +1,7 @@
 /** What triggers have outside the database follows their rows: at once, and by a durable workflow should that fail. */
 
 import type { RegistrationInput } from '../../../core/trigger.ts'
+import { runsOf } from '../../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { QUEUES } from '../../../platform/temporal.ts'
 import { TRIGGER_KINDS } from './kinds.ts'
@@ -37,7 +38,7 @@ export const isOutside = (triggers: readonly Pick<Trigger, 'kind'>[]): boolean =
   triggers.some(({ kind }) => outsideOf(kind) !== undefined)
 
 async function startRepair(scope: WorkspaceScope, input: RegistrationInput): Promise<void> {
-  await scope.runs.start({
+  await runsOf(scope).start({
     type: 'registration',
     queue: QUEUES.provisioning,
     subject: input.flow_id,

@@ -4,6 +4,7 @@ import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
+import { addressOf, seal } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { makeSecret } from '../../../platform/webhooks/signature.ts'
@@ -30,7 +31,7 @@ const nameOf = (key: string): string => key.slice(KEY.length)
 
 /** Where deliveries go. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
-  scope.addressOf(`/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
+  addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
 /** A webhook as the one who publishes it is shown it. */
 export interface PublishedWebhook {
@@ -85,7 +86,7 @@ export class NewSecrets {
 }
 
 function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
-  return scope.seal(webhookPurpose(flowId, key), Buffer.from(secret))
+  return seal(scope, webhookPurpose(flowId, key), Buffer.from(secret))
 }
 
 /**

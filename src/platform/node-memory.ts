@@ -1,0 +1,31 @@
+/** What this node remembers for a few seconds, and how it is made to forget at once; other nodes forget within that time. */
+
+import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import { lentTo } from './lent.ts'
+import { memoKey, type Weighed } from './memo.ts'
+import type { AdminScope, WorkspaceScope } from './scope.ts'
+
+/** The result of `load` within the last few seconds, in any scope of this workspace on this node, or now. */
+export function memo<T>(scope: WorkspaceScope, key: string, load: () => Promise<Weighed<T>>): Promise<T> {
+  return lentTo(scope).parts.memo.of(memoKey(scope.ref, key), load)
+}
+
+export function forget(scope: WorkspaceScope, key: string): void {
+  lentTo(scope).parts.memo.forget(memoKey(scope.ref, key))
+}
+
+/** Forgets what scopes of a workspace remember under the key. */
+export function forgetIn(scope: AdminScope, ref: WorkspaceRef, key: string): void {
+  lentTo(scope).parts.memo.forget(memoKey(ref, key))
+}
+
+export function forgetKey(scope: AdminScope, id: string): void {
+  lentTo(scope).parts.keys.forget((row) => row.id === id)
+}
+
+/** Forgets how a tenant and its workspaces stand. */
+export function forgetStanding(scope: AdminScope, tenantId: TenantId): void {
+  const { keys, tenantStates } = lentTo(scope).parts
+  keys.forget((row) => row.tenant_id === tenantId)
+  tenantStates.forget(tenantId)
+}
