@@ -10,7 +10,5 @@ create table tenon.meters (
   buckets bigint[] not null,
   primary key (tenant_id, workspace_id, at)
 );
-call tenon.allow('tenon_operator', 'tenon.meters', 'all');
-grant select, insert, update on tenon.meters to tenon_operator;
+call tenon.allow('tenon_operator', 'tenon.meters', 'all', 'select, insert, update');
 call tenon.allow('tenon_service', 'tenon.meters', 'workspace', 'select');
-grant select on tenon.meters to tenon_service;

@@ -29,10 +29,9 @@ create table tenon.api_keys (
 );
 create index on tenon.api_keys (tenant_id, workspace_id, created_at);
 create unique index on tenon.api_keys (rotated_from);
-call tenon.allow('tenon_operator', 'tenon.api_keys', 'all');
-call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant');
 -- The workspace, the kind and the digest of a key never change.
-grant select, insert, update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)
-  on tenon.api_keys to tenon_admin, tenon_operator;
-grant update (last_used_at) on tenon.api_keys to tenon_operator;
+call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant', 'select, insert,
+  update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)');
+call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,
+  update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by, last_used_at)');
 call tenon.count_as('api_keys', 'tenon.api_keys', 'ended_at');

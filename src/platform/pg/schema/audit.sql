@@ -23,7 +23,7 @@ call tenon.allow('tenon_operator', 'tenon.audit_heads', 'all', 'select');
 -- An admin of one workspace sees no whole chain, so its end would only tell what others do.
 create policy admin on tenon.audit_heads for select to tenon_admin
   using (tenant_id = tenon.tenant() and tenon.workspace() is null);
-grant select on tenon.audit, tenon.audit_heads to tenon_operator, tenon_admin;
+grant select on tenon.audit_heads to tenon_admin;
 -- The owner never logs in: it appends, in the function below alone.
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);

@@ -105,8 +105,8 @@ begin
       updated_at timestamptz(3) not null default now(),
       check (tenant_id = %L and workspace_id = %L),
       primary key (id))', declared.relation, columns, declared.tenant_id, declared.workspace_id);
-  call allow('tenon_service', format('tenon_data.%I', declared.relation)::regclass, 'workspace');
-  execute format('grant select, insert, update, delete on tenon_data.%I to tenon_service', declared.relation);
+  call allow('tenon_service', format('tenon_data.%I', declared.relation)::regclass, 'workspace',
+    'select, insert, update, delete');
   call allow('tenon_owner', format('tenon_data.%I', declared.relation)::regclass, 'workspace', 'select');
   perform admit_anon(declared);
   for item in select value from jsonb_array_elements(declared.indexes) loop

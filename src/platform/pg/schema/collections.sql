@@ -29,11 +29,9 @@ create table tenon.schemas (
   unique (tenant_id, workspace_id, collection),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_operator', 'tenon.schemas', 'all');
-call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant');
--- All else changes by change_collection_table alone, together with the table.
--- The state of an index changes by itself.
-grant select, insert, update (indexes), delete on tenon.schemas to tenon_admin, tenon_operator;
+-- The state of an index changes by itself; all else by change_collection_table alone, together with the table.
+call tenon.allow('tenon_operator', 'tenon.schemas', 'all', 'select, insert, update (indexes), delete');
+call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant', 'select, insert, update (indexes), delete');
 -- Every write and read of a collection asks what it is.
 create policy data on tenon.schemas for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
@@ -58,8 +56,7 @@ create table tenon.documents (
 create policy anon on tenon.documents for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace()));
 grant select on tenon.documents to tenon_anon;
-call tenon.allow('tenon_service', 'tenon.documents', 'workspace');
-grant select, insert, update, delete on tenon.documents to tenon_service;
+call tenon.allow('tenon_service', 'tenon.documents', 'workspace', 'select, insert, update, delete');
 -- The functions below run as the owner, which is under row-level security too.
 call tenon.allow('tenon_owner', 'tenon.documents', 'workspace', 'select');
 call tenon.count_as('documents', 'tenon.documents');

@@ -29,5 +29,4 @@ create policy data on tenon.outbox for insert to tenon_anon, tenon_service
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant insert on tenon.outbox to tenon_anon, tenon_service;
 -- The relay publishes the changes of all tenants, and sees nothing else of theirs.
-call tenon.allow('tenon_relay', 'tenon.outbox', 'all');
-grant select, delete on tenon.outbox to tenon_relay;
+call tenon.allow('tenon_relay', 'tenon.outbox', 'all', 'select, delete');

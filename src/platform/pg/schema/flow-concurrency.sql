@@ -24,11 +24,9 @@ create table tenon.admissions (
   foreign key (tenant_id, workspace_id, execution_id) references tenon.executions on delete cascade
 );
 create index on tenon.admissions (tenant_id, workspace_id, flow_id, key, state, seq);
-call tenon.allow('tenon_admin', 'tenon.admissions', 'workspace');
-grant select, insert, update, delete on tenon.admissions to tenon_admin;
-call tenon.allow('tenon_mender', 'tenon.admissions', 'all');
-grant select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, unheard),
-  update (checked_at) on tenon.admissions to tenon_mender;
+call tenon.allow('tenon_admin', 'tenon.admissions', 'workspace', 'select, insert, update, delete');
+call tenon.allow('tenon_mender', 'tenon.admissions', 'all',
+  'select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, unheard), update (checked_at)');
 
 -- Serialises changes of one key's slots. Taken after the rows of executions and quotas are locked, and its holder waits
 -- for no row: so there is no deadlock.

@@ -15,8 +15,7 @@ create table tenon.flows (
   primary key (tenant_id, workspace_id, id),
   unique (tenant_id, workspace_id, name)
 );
-call tenon.allow('tenon_admin', 'tenon.flows', 'workspace');
-grant select, insert, update, delete on tenon.flows to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.flows', 'workspace', 'select, insert, update, delete');
 call tenon.count_as('flows', 'tenon.flows');
 
 -- A version never changes once it is published, and goes with its flow alone.
@@ -44,8 +43,7 @@ create table tenon.flow_versions (
   foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
 );
 create index on tenon.flow_versions (tenant_id, workspace_id, namespace, document_name, document_version);
-call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace');
-grant select, insert on tenon.flow_versions to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert');
 call tenon.count_as('flow_versions', 'tenon.flow_versions');
 
 -- Names of versions. No foreign key to them: a version goes with its flow alone, as its names do.
@@ -62,8 +60,7 @@ create table tenon.flow_aliases (
   primary key (tenant_id, workspace_id, flow_id, name),
   foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
 );
-call tenon.allow('tenon_admin', 'tenon.flow_aliases', 'workspace');
-grant select, insert, update, delete on tenon.flow_aliases to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.flow_aliases', 'workspace', 'select, insert, update, delete');
 
 -- The version that an alias means, of several by their weights: the same share of all chooses the same one.
 create function tenon.alias_version(versions jsonb, share bigint) returns integer
@@ -88,8 +85,7 @@ create table tenon.flow_secrets (
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, name)
 );
-call tenon.allow('tenon_admin', 'tenon.flow_secrets', 'workspace');
-grant select, insert, update, delete on tenon.flow_secrets to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.flow_secrets', 'workspace', 'select, insert, update, delete');
 
 create table tenon.executions (
   tenant_id text not null default tenon.tenant(),
@@ -142,8 +138,7 @@ create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where
 -- Open ones, to suspend and resume them.
 create index on tenon.executions (tenant_id, workspace_id, id) where ended_at is null;
 create index executions_due on tenon.executions (due_at) where ended_at is null;
-call tenon.allow('tenon_admin', 'tenon.executions', 'workspace');
-grant select, insert, update, delete on tenon.executions to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.executions', 'workspace', 'select, insert, update, delete');
 -- The platform asks for the newest events of all executions that are watched at once: that there is something new is no
 -- secret of a tenant, what it is stays one.
 create policy watch on tenon.executions for select to tenon_operator using (true);
@@ -189,8 +184,7 @@ create table tenon.execution_steps (
   ended_at timestamptz(3),
   primary key (tenant_id, workspace_id, execution_id, seq)
 );
-call tenon.allow('tenon_admin', 'tenon.execution_steps', 'workspace');
-grant select, insert, update, delete on tenon.execution_steps to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.execution_steps', 'workspace', 'select, insert, update, delete');
 
 -- The history of an execution, in the order of `seq`, which the execution itself counts: so an event that is written
 -- twice is one. The properties of a step that do not change are in execution_steps.
@@ -207,8 +201,7 @@ create table tenon.execution_events (
   detail jsonb,
   primary key (tenant_id, workspace_id, execution_id, seq)
 );
-call tenon.allow('tenon_admin', 'tenon.execution_events', 'workspace');
-grant select, insert, update, delete on tenon.execution_events to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.execution_events', 'workspace', 'select, insert, update, delete');
 
 -- Deletes steps and events with their execution, with the rights of the role that deletes it.
 create function tenon.forget_records() returns trigger

@@ -31,16 +31,13 @@ create table tenon.function_versions (
   primary key (tenant_id, workspace_id, function_id, version),
   foreign key (tenant_id, workspace_id, function_id) references tenon.functions
 );
-call tenon.allow('tenon_operator', 'tenon.functions', 'all');
-call tenon.allow('tenon_operator', 'tenon.function_versions', 'all');
-call tenon.allow('tenon_admin', 'tenon.functions', 'tenant');
-call tenon.allow('tenon_admin', 'tenon.function_versions', 'tenant');
+call tenon.allow('tenon_operator', 'tenon.functions', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_admin', 'tenon.functions', 'tenant', 'select, insert, update, delete');
+-- A version never changes once it is deployed.
+call tenon.allow('tenon_operator', 'tenon.function_versions', 'all', 'select, insert, delete');
+call tenon.allow('tenon_admin', 'tenon.function_versions', 'tenant', 'select, insert, delete');
 call tenon.allow('tenon_service', 'tenon.functions', 'workspace', 'select');
 call tenon.allow('tenon_service', 'tenon.function_versions', 'workspace', 'select');
--- A version never changes once it is deployed.
-grant select, insert, delete on tenon.functions, tenon.function_versions to tenon_admin, tenon_operator;
-grant update on tenon.functions to tenon_admin, tenon_operator;
-grant select on tenon.functions, tenon.function_versions to tenon_service;
 -- Anon keys call the functions that are opened to them; they never see the source.
 create policy anon on tenon.functions for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"anon": true}');

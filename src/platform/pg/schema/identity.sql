@@ -42,8 +42,7 @@ grant select (id, tenant_id, workspace_id, role, email, name, accepted, accepted
   insert (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by),
   update (name, invitation, invited_until, confirmed_by, updated_at, disabled_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
-call tenon.allow('tenon_issuer', 'tenon.accounts', 'all');
-grant select, update on tenon.accounts to tenon_issuer;
+call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
 
 create function tenon.role_rank(role text) returns integer immutable parallel safe language sql
@@ -131,8 +130,7 @@ grant select (id, tenant_id, workspace_id, kind, role, name, redirect_uris, regi
     rotated_at, used_at),
   insert (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by),
   update (secret_hash, rotated_at), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
-call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all');
-grant select, insert, update, delete on tenon.oauth_clients to tenon_issuer;
+call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
 
 -- Sessions, sign-ins under way, grants, codes and refresh tokens. Their ids are secrets: the table keeps digests of them,
 -- and the rest sealed by the platform.
@@ -154,8 +152,7 @@ create index on tenon.issuer_state (client_id);
 create index on tenon.issuer_state (expires_at);
 -- Sealed bytes cannot be compressed.
 alter table tenon.issuer_state alter column sealed set storage external;
-call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all');
-grant select, insert, update, delete on tenon.issuer_state to tenon_issuer;
+call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, update, delete');
 create policy ended on tenon.issuer_state to tenon_owner using (true);
 
 -- The end of an account or a client ends what was granted with it, in the same transaction.
@@ -184,5 +181,4 @@ create table tenon.signing_keys (
   sealed bytea not null,
   created_at timestamptz(3) not null default now()
 );
-call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all');
-grant select, insert, delete on tenon.signing_keys to tenon_issuer;
+call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all', 'select, insert, delete');

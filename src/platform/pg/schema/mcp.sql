@@ -21,8 +21,7 @@ create table tenon.mcp_servers (
 );
 -- The issuer and the MCP endpoint know the workspace alone.
 create index on tenon.mcp_servers (workspace_id);
-call tenon.allow('tenon_admin', 'tenon.mcp_servers', 'workspace');
-grant select, insert, update, delete on tenon.mcp_servers to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.mcp_servers', 'workspace', 'select, insert, update, delete');
 call tenon.count_as('mcp_servers', 'tenon.mcp_servers');
 
 create table tenon.mcp_server_versions (
@@ -46,9 +45,9 @@ create table tenon.mcp_server_versions (
   foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers,
   check ((approved_by is null) = (approved_at is null))
 );
-call tenon.allow('tenon_admin', 'tenon.mcp_server_versions', 'workspace');
 -- The approval is the one thing about a version that is written later.
-grant select, insert, update (approved_by, approved_at), delete on tenon.mcp_server_versions to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.mcp_server_versions', 'workspace',
+  'select, insert, update (approved_by, approved_at), delete');
 create policy counting on tenon.mcp_server_versions for select to tenon_owner
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 
@@ -92,13 +91,11 @@ create table tenon.mcp_clients (
   primary key (tenant_id, workspace_id, server_id, id),
   foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers
 );
-call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace');
-grant select, insert, delete on tenon.mcp_clients to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace', 'select, insert, delete');
 
 call tenon.allow('tenon_operator', 'tenon.mcp_servers', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_server_versions', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_clients', 'all', 'select');
-grant select on tenon.mcp_servers, tenon.mcp_server_versions, tenon.mcp_clients to tenon_operator;
 
 -- No reference to the server: calls stay on record when the server is gone, and are never taken back.
 create table tenon.mcp_calls (
@@ -120,5 +117,4 @@ create table tenon.mcp_calls (
   request_id text,
   primary key (tenant_id, workspace_id, server_id, id)
 );
-call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace');
-grant select, insert on tenon.mcp_calls to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select, insert');

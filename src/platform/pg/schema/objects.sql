@@ -12,8 +12,7 @@ create table tenon.storage_identities (
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_admin', 'tenon.storage_identities', 'tenant');
-grant select, insert, update on tenon.storage_identities to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.storage_identities', 'tenant', 'select, insert, update');
 call tenon.allow('tenon_service', 'tenon.storage_identities', 'workspace', 'select');
 -- Only while the workspace has opened objects to anon keys. The platform checks which keys those read: the identity
 -- covers the whole bucket.
@@ -21,7 +20,7 @@ create policy anon on tenon.storage_identities for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.anon ->> 'objects' = 'public' and s.public_read <> '[]'));
-grant select on tenon.storage_identities to tenon_anon, tenon_service;
+grant select on tenon.storage_identities to tenon_anon;
 
 -- The ledger: a row for each object, and one for each upload under way, which is counted as more until it is settled.
 -- Only the store knows what is there: it is asked under a lock on the object.
@@ -41,13 +40,11 @@ create table tenon.stored_objects (
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
 call tenon.allow('tenon_service', 'tenon.stored_objects', 'workspace', 'select');
-grant select on tenon.stored_objects to tenon_service;
 create policy counting on tenon.stored_objects to tenon_owner
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 -- Removing the limit removes the ledger.
-call tenon.allow('tenon_operator', 'tenon.stored_objects', 'all');
-grant select, delete on tenon.stored_objects to tenon_operator;
+call tenon.allow('tenon_operator', 'tenon.stored_objects', 'all', 'select, delete');
 
 -- Reserves room for an upload, or more of it. @returns false if the bytes are not limited
 create function tenon.reserve_bytes(object bytea, upload text, bucket text, key text, bytes bigint, lease interval)

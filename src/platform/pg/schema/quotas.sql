@@ -14,10 +14,8 @@ create table tenon.quotas (
   primary key (tenant_id, workspace_id, name),
   foreign key (tenant_id, room) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_operator', 'tenon.quotas', 'all');
-grant select, insert, update, delete on tenon.quotas to tenon_operator;
+call tenon.allow('tenon_operator', 'tenon.quotas', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.quotas', 'tenant', 'select');
-grant select on tenon.quotas to tenon_admin;
 -- The owner never logs in: it acts in the functions below alone.
 create policy counting on tenon.quotas to tenon_owner using (true) with check (true);
 

@@ -26,11 +26,12 @@ create function tenon.tenant() returns text stable parallel safe language sql
 create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
 
--- Forces row-level security on a table and lets a role see its rows: those of the session's workspace ('workspace'), of
--- its tenant or, if it has one, its workspace ('tenant'), or of everybody ('all'). Grants say what it may do with them.
-create procedure tenon.allow(role text, relation regclass, seen text, command text default 'all')
+-- Grants a role privileges on a table, and by row-level security on those rows alone that are the session's workspace's
+-- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), or anybody's ('all').
+create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
   language plpgsql as $$
 declare
+  command constant text := coalesce(substring(privileges from '^(select|update)(?: \([^)]*\))?$'), 'all');
   rows constant text := case seen
     when 'workspace' then 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()'
     when 'tenant' then 'tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace())'
@@ -39,5 +40,8 @@ begin
   execute format('alter table %s enable row level security, force row level security', relation);
   execute format('create policy %I on %s for %s to %I using (%s)' || case command when 'all' then ' with check (%5$s)'
     else '' end, substr(role, 7), relation, command, role, rows);
+  if privileges is not null then
+    execute format('grant %s on %s to %I', privileges, relation, role);
+  end if;
 end $$;
 revoke execute on procedure tenon.allow from public;

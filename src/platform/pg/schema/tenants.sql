@@ -18,15 +18,12 @@ create table tenon.tenants (
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now()
 );
-call tenon.allow('tenon_operator', 'tenon.tenants', 'all');
-grant select, insert, update on tenon.tenants to tenon_operator;
+call tenon.allow('tenon_operator', 'tenon.tenants', 'all', 'select, insert, update');
 create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-grant select on tenon.tenants to tenon_issuer;
-call tenon.allow('tenon_mender', 'tenon.tenants', 'all', 'select');
-grant select (id, state) on tenon.tenants to tenon_mender;
+call tenon.allow('tenon_mender', 'tenon.tenants', 'all', 'select (id, state)');
 
 create table tenon.workspaces (
   id text primary key,
@@ -47,15 +44,13 @@ create table tenon.workspaces (
   unique (tenant_id, slug),
   unique (tenant_id, id)
 );
-call tenon.allow('tenon_operator', 'tenon.workspaces', 'all');
+call tenon.allow('tenon_operator', 'tenon.workspaces', 'all', 'select, insert, update');
 create policy admin on tenon.workspaces to tenon_admin
   using (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()))
   with check (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()));
-grant select, insert, update on tenon.workspaces to tenon_admin, tenon_operator;
+grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
-grant select on tenon.workspaces to tenon_issuer;
-call tenon.allow('tenon_mender', 'tenon.workspaces', 'all', 'select');
-grant select (id, tenant_id, state) on tenon.workspaces to tenon_mender;
+call tenon.allow('tenon_mender', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
 
 -- Settings of a workspace: experimental features, what is open to anon keys, private addresses that flows may reach.
 create table tenon.services (
@@ -74,12 +69,11 @@ create table tenon.services (
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_operator', 'tenon.services', 'all');
-grant select, insert, update on tenon.services to tenon_operator;
+call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators open private addresses.
-call tenon.allow('tenon_admin', 'tenon.services', 'tenant');
-grant select, insert (tenant_id, workspace_id, experimental, anon, public_read, updated_at),
-  update (experimental, anon, public_read, updated_at) on tenon.services to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, updated_at),
+  update (experimental, anon, public_read, updated_at)');
 -- The platform reads the settings for every key of the workspace, and policies read them themselves. Keys do not learn
 -- which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_service
@@ -119,13 +113,13 @@ create table tenon.tenant_keys (
   created_at timestamptz(3) not null default now(),
   primary key (tenant_id, id)
 );
-call tenon.allow('tenon_operator', 'tenon.operations', 'all');
-call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all');
+call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
+call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, update');
 create policy admin on tenon.operations to tenon_admin
   using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
 create policy admin on tenon.tenant_keys to tenon_admin
   using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
-grant select, insert, update on tenon.operations, tenon.tenant_keys to tenon_admin, tenon_operator;
+grant select, insert, update on tenon.operations, tenon.tenant_keys to tenon_admin;
 
 -- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_keyring
 -- sees them, one tenant's at a time. A destroyed key leaves its number, so that no other key takes its place.

@@ -26,10 +26,8 @@ create table tenon.flow_triggers (
 -- The address of a webhook names its workspace alone.
 create index on tenon.flow_triggers (workspace_id, id);
 create index on tenon.flow_triggers (id) where kind = 'event';
-call tenon.allow('tenon_admin', 'tenon.flow_triggers', 'workspace');
-grant select, insert, update, delete on tenon.flow_triggers to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.flow_triggers', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.flow_triggers', 'all', 'select');
-grant select on tenon.flow_triggers to tenon_triggers;
 call tenon.count_as('schedules', 'tenon.flow_triggers', 'uncounted');
 
 -- Sealed for the flow and the name of its webhook, so that a secret is of no use in another row.
@@ -45,10 +43,8 @@ create table tenon.webhook_secrets (
   primary key (tenant_id, workspace_id, trigger_id),
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.flow_triggers on delete cascade
 );
-call tenon.allow('tenon_admin', 'tenon.webhook_secrets', 'workspace');
-grant select, insert, update, delete on tenon.webhook_secrets to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.webhook_secrets', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.webhook_secrets', 'all', 'select');
-grant select on tenon.webhook_secrets to tenon_triggers;
 
 -- The same delivery within a month starts nothing, also if its execution has ended and is forgotten.
 create table tenon.webhook_deliveries (
@@ -65,8 +61,7 @@ create table tenon.webhook_deliveries (
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.flow_triggers on delete cascade
 );
 create index on tenon.webhook_deliveries (tenant_id, workspace_id, trigger_id, received_at);
-call tenon.allow('tenon_admin', 'tenon.webhook_deliveries', 'workspace');
-grant select, insert, delete on tenon.webhook_deliveries to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.webhook_deliveries', 'workspace', 'select, insert, delete');
 
 -- The last entry of each stream that a trigger has consumed, and the events that wait for others.
 create table tenon.event_watches (
@@ -82,9 +77,7 @@ create table tenon.event_watches (
   primary key (tenant_id, workspace_id, trigger_id),
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.flow_triggers on delete cascade
 );
-call tenon.allow('tenon_admin', 'tenon.event_watches', 'workspace');
-grant select, insert, update, delete on tenon.event_watches to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.event_watches', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.event_watches', 'all', 'select');
 create policy heard on tenon.event_watches for update to tenon_triggers using (true);
-grant select, update (events_after, changes_after, gathered, gap_from, gap_to) on tenon.event_watches
-  to tenon_triggers;
+grant update (events_after, changes_after, gathered, gap_from, gap_to) on tenon.event_watches to tenon_triggers;
