@@ -88,15 +88,24 @@ end $$;
 
 -- The canonical text of a value, null if the text is not of the format: of two texts of one format it is the same if they
 -- mean the same, and in code-point order it comes first if its value does. src/resources/schemas/canonical.ts makes the
--- same texts for literals of queries and for documents outside PostgreSQL.
-create function tenon.canonical_otherwise(format text, value text) returns text
-  language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
+-- same texts for literals of queries and for documents outside PostgreSQL. Every write of a table with such a column runs
+-- this, so it sets no search path, which would cost more than the rest: all names are those of pg_catalog.
+create function tenon.canonical(format text, value text) returns text
+  language plpgsql immutable strict parallel safe as $$
 declare
   day date;
   behind text;
-  fraction text := '.';
+  fraction text;
   at bigint;
 begin
+  -- A point in time in UTC on a day that every month has, as nearly all are written, is one expression.
+  if format = 'date-time' and value ~ '^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])'
+      'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z$' then
+    return lpad(((make_date(substr(value, 1, 4)::integer + 400, substr(value, 6, 2)::integer, substr(value, 9, 2)::integer)
+          - date '0400-01-01' + 1)::bigint * 1440
+        + substr(value, 12, 2)::integer * 60 + substr(value, 15, 2)::integer)::text, 10, '0')
+      || substr(value, 18, 2) || rtrim(rtrim(rtrim(substr(value, 20), 'Z'), '0'), '.');
+  end if;
   if format = 'uuid' then
     return case when value ~ '^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then lower(value collate "C") end;
   end if;
@@ -130,21 +139,5 @@ begin
   if substr(value, 18, 2) = '60' and at % 1440 <> 1439 then
     return null;
   end if;
-  return lpad(at::text, 10, '0') || substr(value, 18, 2) || case when fraction <> '.' then fraction else '' end;
-end $$;
-
--- The same, faster for points in time in UTC, as nearly all are written: every write of a table with such a column runs
--- this. No search path is set, which would cost more than the rest: all names are those of pg_catalog.
-create function tenon.canonical(format text, value text) returns text
-  language plpgsql immutable strict parallel safe as $$
-begin
-  -- Of days that not every month has, and of leap seconds, the other one judges.
-  if format = 'date-time' and value ~ '^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])'
-      'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z$' then
-    return lpad(((make_date(substr(value, 1, 4)::integer + 400, substr(value, 6, 2)::integer, substr(value, 9, 2)::integer)
-          - date '0400-01-01' + 1)::bigint * 1440
-        + substr(value, 12, 2)::integer * 60 + substr(value, 15, 2)::integer)::text, 10, '0')
-      || substr(value, 18, 2) || rtrim(rtrim(rtrim(substr(value, 20), 'Z'), '0'), '.');
-  end if;
-  return tenon.canonical_otherwise(format, value);
+  return lpad(at::text, 10, '0') || substr(value, 18, 2) || coalesce(nullif(fraction, '.'), '');
 end $$;
