@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { migrate } from '../../src/platform/pg/migrate.ts'
 import { DERIVED, deriveSecret } from '../../src/platform/secrets.ts'
-import { asSuperuser } from '../support/tenants.ts'
+import { asSuperuser, unique } from '../support/tenants.ts'
 
 const passwordsOf = () => {
   const { masterKey } = inject('tenon')
@@ -25,36 +25,37 @@ test('migrations are idempotent, also two at once', async () => {
   expect(await dump()).toEqual(before)
 })
 
-test('a database of a build before the first release: refused, and left as it was', async () => {
-  const { databaseUrl } = inject('tenon')
-  const name = `early_${Date.now()}`
+/** An empty database of its own, in the same cluster. */
+async function withDatabase(work: (url: string, client: Client) => Promise<void>): Promise<void> {
+  const name = unique('migrate').replaceAll('-', '_')
   await asSuperuser(`create database ${name} template template0`)
-  const early = new URL(`/${name}`, databaseUrl).href
-  const client = new Client({ connectionString: early })
+  const url = new URL(`/${name}`, inject('tenon').databaseUrl).href
+  const client = new Client({ connectionString: url })
   try {
     await client.connect()
-    await client.query('create table public.tenon_migrations (name text primary key, sha256 text not null)')
-    await client.query("insert into public.tenon_migrations values ('0001-roles.sql', '')")
-    await expect(migrate(early, passwordsOf())).rejects.toThrow(
-      /before 0\.1\.0\. Start with an empty database/,
-    )
-    expect((await client.query("select to_regnamespace('tenon') as schema")).rows).toEqual([{ schema: null }])
+    await work(url, client)
   } finally {
     await client.end()
     await asSuperuser(`drop database ${name} with (force)`)
   }
+}
+
+test('a database of a build before the first release: refused, and left as it was', async () => {
+  await withDatabase(async (url, client) => {
+    await client.query('create table public.tenon_migrations (name text primary key, sha256 text not null)')
+    await client.query("insert into public.tenon_migrations values ('0001-roles.sql', '')")
+    await expect(migrate(url, passwordsOf())).rejects.toThrow(
+      /before 0\.1\.0\. Start with an empty database:/,
+    )
+    expect((await client.query("select to_regnamespace('tenon') as schema")).rows).toEqual([{ schema: null }])
+  })
 })
 
 test('a file that was changed after it was applied: refused', async () => {
-  const { databaseUrl } = inject('tenon')
-  const files = 'public.tenon_migrations'
-  const [row] = await asSuperuser<{ sha256: string }>(`select sha256 from ${files} where name = 'audit.sql'`)
-  const set = (digest: string) =>
-    asSuperuser(`update ${files} set sha256 = $1 where name = 'audit.sql'`, [digest])
-  await set('another')
-  try {
-    await expect(migrate(databaseUrl, passwordsOf())).rejects.toThrow(/audit\.sql was changed after/)
-  } finally {
-    await set(row?.sha256 ?? '')
-  }
+  await withDatabase(async (url, client) => {
+    const { applied } = await migrate(url, passwordsOf())
+    expect(applied).toContain('audit.sql')
+    await client.query("update public.tenon_migrations set sha256 = '' where name = 'audit.sql'")
+    await expect(migrate(url, passwordsOf())).rejects.toThrow(/audit\.sql was changed after/)
+  })
 })

@@ -10,19 +10,12 @@ const FOLDER = new URL('schema/', import.meta.url)
  * Each file once, in this order. After version 0.1.0 the files of the schema stay as they are: a change is another file
  * at the end, as `migrations/0001-….sql`.
  */
-const FILES = [
-  ...[
-    'roles',
-    'tenants',
-    'quotas',
-    'identity',
-    'api-keys',
-    'idempotency',
-    'collections',
-    'collection-tables',
-  ],
-  ...['events', 'objects', 'functions', 'flows', 'flow-concurrency', 'triggers', 'mcp', 'audit', 'analytics'],
-].map((name) => `${name}.sql`)
+const FILES = `
+  roles tenants quotas identity api-keys idempotency collections collection-tables events objects functions
+  flows flow-concurrency triggers mcp audit analytics`
+  .trim()
+  .split(/\s+/)
+  .map((name) => `${name}.sql`)
 
 /** An arbitrary number of ours for pg_advisory_lock. */
 const LOCK = 7_302_516
@@ -106,7 +99,9 @@ async function applyAll(client: Client): Promise<string[]> {
   const { rows } = await client.query('select name, sha256 from public.tenon_migrations')
   const done = new Map(rows.map((row) => [row.name as string, row.sha256 as string]))
   if (rows.length > 0 && !done.has('roles.sql'))
-    throw new Error('This database has the schema of a build before 0.1.0. Start with an empty database.')
+    throw new Error(
+      'This database has the schema of a build before 0.1.0. Start with an empty database: locally, stop Tenon and delete the folder .tenon.',
+    )
   const applied: string[] = []
   for (const name of FILES) {
     const text = await readFile(new URL(name, FOLDER), 'utf8')
