@@ -213,7 +213,6 @@ describe('declaring', () => {
     const [{ body }] = [await call('GET', at(collection), { as: room.service })]
     await call('DELETE', at(collection, body.data[0].id), { as: room.service })
     await asOperator('drop')
-    await asSuperuser('delete from tenon.schemas where id = $1', [id])
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
 

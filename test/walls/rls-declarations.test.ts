@@ -76,7 +76,7 @@ test('tables of another tenant or workspace: none of the functions acts on them'
     const own = [by.tenantId, by.workspaceId]
     for (const text of [create, change])
       await expect(masked('tenon_admin', own, text)).rejects.toThrow(/returned no rows/)
-    await masked('tenon_admin', own, `${drop}; commit`)
+    expect(await masked('tenon_admin', own, drop)).toEqual([{ drop_collection_table: false }])
   }
   for (const mask of ['tenon_service', 'tenon_anon', 'none'])
     for (const text of calls(a))
@@ -104,8 +104,9 @@ test('a declaration without its table: shows nothing of what was written before 
       expect(reply.status).toBeGreaterThanOrEqual(400)
       expect(JSON.stringify(reply.body)).not.toContain('kept')
     }
-  const update = "update tenon.schemas set access = '{}' where collection = 'y'"
-  await expect(masked('tenon_admin', own, update)).rejects.toThrow(/permission denied/)
+  for (const mask of ['tenon_admin', 'tenon_operator'])
+    for (const change of ["update tenon.schemas set access = '{}'", 'delete from tenon.schemas'])
+      await expect(masked(mask, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
 })
 
 test('anon keys do in the database what `access` says, and nothing else', async () => {

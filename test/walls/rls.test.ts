@@ -69,9 +69,6 @@ test('with the id of a foreign schema nobody sees, writes or drops anything', as
         `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
       ),
     ).rejects.toThrow(/row-level security/)
-    expect(
-      await masked('tenon_admin', ref, `delete from tenon.schemas where id = '${id}' returning id`),
-    ).toEqual([])
     for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
       await expect(masked(mask, ref, `drop table ${table}`)).rejects.toThrow(
         /permission denied|must be owner/,

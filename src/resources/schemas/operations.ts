@@ -141,18 +141,15 @@ export const deleteSchema = onStructure({
     const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
     if (there === undefined) throw notFound('schema')
     if (await scope.hasDocuments(refOf(there), there.collection)) throw full()
-    const [, [row] = []] = await scope
-      .batch(
-        sql`select tenon.drop_collection_table(tenant_id, workspace_id, id) from schemas where id = ${id}`,
-        sql`delete from schemas where id = ${id} returning ${COLUMNS}`,
-      )
+    const gone = await scope
+      .row<{ dropped: boolean }>(sql`
+        select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
       .catch((error: unknown) => {
         throw refusal(error) === 'has_documents' ? full() : error
       })
-    const gone = row as Schema | undefined
-    if (gone === undefined) throw notFound('schema')
-    scope.forget(refOf(gone), memoKey(gone.collection))
-    return { id: gone.id, deleted: true as const }
+    if (gone?.dropped !== true) throw notFound('schema')
+    scope.forget(refOf(there), memoKey(there.collection))
+    return { id, deleted: true as const }
   },
 })
 

@@ -1,6 +1,6 @@
--- Tables of declared collections. The application writes the row of tenon.schemas and calls create_, change_ or
--- drop_collection_table in the same transaction; each checks that the caller administers the workspace. Raises TN001 if
--- documents are in the way.
+-- Tables of declared collections. The application inserts a row of tenon.schemas and calls create_collection_table in the
+-- same transaction; change_ and drop_collection_table act on the row and the table together. Each checks that the caller
+-- administers the workspace.
 
 -- Types whose comparison is leakproof, so that it may come before the policies' own conditions; jsonb is not, and has
 -- no index.
@@ -152,17 +152,17 @@ begin
   perform enter_workspace(before[1], before[2]);
 end $$;
 
--- Drops the table of a declaration that is about to be deleted. Raises TN001 if it has documents.
-create function tenon.drop_collection_table(t text, w text, schema_id text) returns void
+-- Deletes a declaration with its table. Raises TN001 if it has documents.
+-- @returns false if another transaction has deleted it meanwhile
+create function tenon.drop_collection_table(t text, w text, schema_id text) returns boolean
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   before constant text[] := enter_administered(t, w);
   declared schemas;
   is_filled boolean;
 begin
-  -- Not found: another transaction has deleted it meanwhile.
   select * into declared from schemas s where s.id = schema_id for update;
-  if found then
+  if declared.id is not null then
     perform pg_advisory_xact_lock(collection_lock(t, w, declared.collection));
     execute format('lock table tenon_data.%I in access exclusive mode', declared.relation);
     execute format('select exists (select from tenon_data.%I)', declared.relation) into is_filled;
@@ -171,8 +171,10 @@ begin
     end if;
     delete from quota_sources where relation = format('tenon_data.%I', declared.relation)::regclass;
     execute format('drop table tenon_data.%I', declared.relation);
+    delete from schemas s where s.id = schema_id;
   end if;
   perform enter_workspace(before[1], before[2]);
+  return declared.id is not null;
 end $$;
 
 -- The declared part of an index, without how far its making has come.

@@ -29,14 +29,14 @@ create table tenon.schemas (
   unique (tenant_id, workspace_id, collection),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
--- The state of an index changes by itself; all else by change_collection_table alone, together with the table.
-call tenon.allow('tenon_operator', 'tenon.schemas', 'all', 'select, insert, update (indexes), delete');
-call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant', 'select, insert, update (indexes), delete');
+-- The state of an index changes by itself. All else of a row changes with the table, by functions of the owner.
+call tenon.allow('tenon_operator', 'tenon.schemas', 'all', 'select, insert, update (indexes)');
+call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant', 'select, insert, update (indexes)');
 -- Every write and read of a collection asks what it is.
 create policy data on tenon.schemas for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant select on tenon.schemas to tenon_anon, tenon_service;
-call tenon.allow('tenon_owner', 'tenon.schemas', 'workspace', 'update');
+call tenon.allow('tenon_owner', 'tenon.schemas', 'workspace');
 call tenon.count_as('collections', 'tenon.schemas');
 
 -- Documents of undeclared collections. The key begins with the tenant, so policies and every read use it.
