@@ -53,7 +53,7 @@ const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
 
 const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
 
-/** The last link counts. Of an account that was accepted it ends the password: migration 0045. */
+/** The last link counts. Of an account that was accepted it ends the password (tenon.keep_account). */
 const link = (id: string, digest: Buffer, accepted: boolean) => sql`
   update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
   where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`

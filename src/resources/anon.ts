@@ -26,7 +26,7 @@ export const AnonAsked = Type.Partial(
 export const Anon = Type.Required(AnonAsked)
 export type Anon = Static<typeof Anon>
 
-/** Policies of the database have the same defaults (migration 0047). */
+/** Policies of the database have the same defaults (tenon.anon_workspace). */
 export const ANON_DEFAULTS: Anon = { collections: 'read', objects: 'none', events: 'workspace' }
 
 const PREFIXES_MAX = 100

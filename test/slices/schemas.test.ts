@@ -198,6 +198,12 @@ describe('declaring', () => {
        values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
       [id, room.tenantId, room.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
     )
+    const asOperator = (action: string) =>
+      asSuperuser(
+        `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3)`,
+        [room.tenantId, room.workspaceId, id],
+      )
+    await asOperator('create')
     expect((await create(collection, { n: 1 })).status).toBe(201)
     expect((await create(collection, { n: 'x' })).body.code).toBe('schema_violation')
     const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
@@ -206,7 +212,7 @@ describe('declaring', () => {
     // The other way round: the table goes, and what this node remembers of it with it.
     const [{ body }] = [await call('GET', at(collection), { as: room.service })]
     await call('DELETE', at(collection, body.data[0].id), { as: room.service })
-    await asSuperuser('delete from tenon.schemas where id = $1', [id])
+    await asOperator('drop')
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
 

@@ -16,6 +16,9 @@ test('of what runs as its owner the masks may call these functions; each says wh
   expect(called).toEqual([
     { name: 'adopt_objects', roles: writers },
     { name: 'append_audit', roles: ['tenon_operator'] },
+    { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     {
       name: 'forget_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { aTable, masked } from '../support/masked.ts'
-import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
+import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/tenants.ts'
 
 test('tables come from declarations alone, and a declaration is of the own tenant', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
@@ -12,15 +12,14 @@ test('tables come from declarations alone, and a declaration is of the own tenan
       await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
         /permission denied/,
       )
-    await expect(masked(mask, own, "select tenon.has_rows('select true', 'a', 'b', 'c')")).rejects.toThrow(
-      /permission denied/,
-    )
-    await expect(masked(mask, own, 'select tenon.make_table(null)')).rejects.toThrow(/permission denied/)
+    for (const inner of ["enter_workspace('a', 'b')", 'make_table(null)', 'alter_table(null, null)'])
+      await expect(masked(mask, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
   }
   const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
   const insert = (of: Room, columns: string, schemaId = id) =>
     `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
-     values ('${schemaId}', '${of.tenantId}', '${of.workspaceId}', 'x', 'relational', '{}', 'off', '${columns}')`
+     values ('${schemaId}', '${of.tenantId}', '${of.workspaceId}', 'x', 'relational', '{}', 'off', '${columns}');
+     select tenon.create_collection_table('${of.tenantId}', '${of.workspaceId}', '${schemaId}')`
   await expect(masked('tenon_admin', own, insert(b, '[]'))).rejects.toThrow(/row-level security/)
   await expect(masked('tenon_admin', ['', ''], insert(a, '[]'))).rejects.toThrow(/row-level security/)
   await expect(masked('tenon_service', own, insert(a, '[]'))).rejects.toThrow(/permission denied/)
@@ -52,7 +51,62 @@ test('tables come from declarations alone, and a declaration is of the own tenan
   // What is left must be able to work, or the refusals above prove nothing.
   const good =
     '[{"property":"x","column":"c1","type":"timestamptz"},{"property":"y","column":"c2","type":"uuid"}]'
-  expect(await masked('tenon_admin', own, `${insert(a, good)} returning id`)).toEqual([{ id }])
+  const table = `select relname from pg_class where relname = '${id}'`
+  expect(await masked('tenon_admin', own, `${insert(a, good)}; ${table}`)).toEqual([{ relname: id }])
+})
+
+test('tables of another tenant or workspace: none of the functions acts on them', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const { id } = await aTable(a)
+  const calls = (of: Room) =>
+    [
+      `create_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
+      `change_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}', '{}', 'off', '[]', '[]', '{}')`,
+      `drop_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
+    ].map((text) => `select tenon.${text}`)
+  for (const by of [b, sibling, { tenantId: b.tenantId, workspaceId: '' }, { tenantId: '', workspaceId: '' }])
+    for (const text of calls(a))
+      await expect(masked('tenon_admin', [by.tenantId, by.workspaceId], text)).rejects.toThrow(
+        /permission denied for the workspace/,
+      )
+  // In the caller's own workspace there is no such declaration.
+  for (const by of [b, sibling]) {
+    const [create = '', change = '', drop = ''] = calls(by)
+    const own = [by.tenantId, by.workspaceId]
+    for (const text of [create, change])
+      await expect(masked('tenon_admin', own, text)).rejects.toThrow(/returned no rows/)
+    expect(await masked('tenon_admin', own, drop)).toEqual([{ drop_collection_table: false }])
+  }
+  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+    for (const text of calls(a))
+      await expect(masked(mask, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
+  expect(await asSuperuser(`select c1 from tenon_data."${id}"`)).toEqual([{ c1: '1' }])
+})
+
+test('a declaration without its table: shows nothing of what was written before it, and takes nothing', async () => {
+  const room = await aRoom()
+  const path = '/v1/collections/y/documents'
+  const own = [room.tenantId, room.workspaceId]
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+     values ($1, $2, 'y', gen_random_uuid(), '{"secret": "kept"}')`,
+    own,
+  )
+  await asSuperuser(
+    `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, access)
+     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzw', $1, $2, 'y', 'relational', '{}', 'off', '{"anon": {"read": false}}')`,
+    own,
+  )
+  for (const as of [room.anon, room.service])
+    for (const method of ['GET', 'POST']) {
+      const reply = await call(method, path, { as, ...(method === 'POST' && { body: {} }) })
+      expect(reply.status).toBeGreaterThanOrEqual(400)
+      expect(JSON.stringify(reply.body)).not.toContain('kept')
+    }
+  for (const mask of ['tenon_admin', 'tenon_operator'])
+    for (const change of ["update tenon.schemas set access = '{}'", 'delete from tenon.schemas'])
+      await expect(masked(mask, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
 })
 
 test('anon keys do in the database what `access` says, and nothing else', async () => {
@@ -89,37 +143,51 @@ test('a declaration that changes makes no table of another shape than ours, and 
   const { id } = await aTable(a)
   const own = [a.tenantId, a.workspaceId]
   const set = (what: string) => `update tenon.schemas set ${what} where id = '${id}' returning id`
+  const change = (columns: string, indexes: string) =>
+    `select tenon.change_collection_table(tenant_id, workspace_id, id, schema, mode, ${columns}, ${indexes}, access)
+     from tenon.schemas where id = '${id}'`
   const HOSTILE = [
-    `columns = '{}'`,
-    `columns = '[{"property":"n","column":"c1","type":"text"}]'`,
-    `columns = '[{"property":"x","column":"c1; drop table tenon.tenants","type":"text"}]'`,
-    `columns = '[{"property":"x","column":"c2","type":"text); drop table tenon.tenants; --"}]'`,
-    `columns = '[{"property":"x","column":"tenant_id","type":"text"}]'`,
-    `columns = '[{"property":"x","column":"c2","type":"text"},{"property":"y","column":"c2","type":"text"}]'`,
-    `indexes = '[{"name":"i1","columns":["extra"]}]'`,
-    `indexes = '[{"name":"i1; drop table tenon.tenants","columns":["c1"]}]'`,
-    `indexes = '[{"name":"i1","columns":["c1, extra"]}]'`,
-    `indexes = '{}'`,
-  ]
-  for (const what of HOSTILE)
-    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(/^not (a|an|column|index)/)
+    [`'{}'`, 'indexes'],
+    [`'[{"property":"n","column":"c1","type":"text"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"c1; drop table tenon.tenants","type":"text"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"c2","type":"text); drop table tenon.tenants; --"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"tenant_id","type":"text"}]'`, 'indexes'],
+    [
+      `'[{"property":"x","column":"c2","type":"text"},{"property":"y","column":"c2","type":"text"}]'`,
+      'indexes',
+    ],
+    ['columns', `'[{"name":"i1","columns":["extra"]}]'`],
+    ['columns', `'[{"name":"i1; drop table tenon.tenants","columns":["c1"]}]'`],
+    ['columns', `'[{"name":"i1","columns":["c1, extra"]}]'`],
+    ['columns', `'{}'`],
+  ] as const
+  for (const [columns, indexes] of HOSTILE)
+    await expect(masked('tenon_admin', own, change(columns, indexes))).rejects.toThrow(
+      /^not (a|an|column|index)/,
+    )
   for (const what of [
     `tenant_id = '${b.tenantId}'`,
     `relation = 'x'`,
     'revision = 7',
     `id = 'sch_x'`,
     `store = 'document'`,
+    `mode = 'off'`,
+    `columns = '[]'`,
+    `access = '{}'`,
   ])
     await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(
       /permission denied|only be updated to DEFAULT/,
     )
-  expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`mode = 'off'`))).toEqual([])
+  expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`indexes = '[]'`))).toEqual([])
   for (const mask of ['tenon_service', 'tenon_anon', 'none'])
-    await expect(masked(mask, own, set(`mode = 'off'`))).rejects.toThrow(/permission denied/)
+    await expect(masked(mask, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
   // What is left must be able to work, or the refusals above prove nothing.
-  const good = `columns = '[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]',
-    indexes = '[{"name":"i1","fields":["n"],"columns":["c1"],"unique":false,"state":"ready"}]'`
-  expect(await masked('tenon_admin', own, set(good))).toEqual([{ id }])
+  const good = change(
+    `'[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]'`,
+    `'[{"name":"i1","fields":["n"],"columns":["c1"],"unique":false,"state":"ready"}]'`,
+  )
+  const revision = `select revision from tenon.schemas where id = '${id}'`
+  expect(await masked('tenon_admin', own, `${good}; ${revision}`)).toEqual([{ revision: 1 }])
 })
 
 test('a table that changed forces row-level security, has its policies, and counts as before', async () => {

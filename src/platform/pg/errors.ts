@@ -37,10 +37,10 @@ export const tooLongForIndex = (cause: unknown) =>
     cause,
   })
 
-/** Raised by tenon.use_quota (migration 0011), which says in its detail which quota it is. */
+/** Raised by tenon.use_quota, which says in its detail which quota it is. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-/** Raised by tenon.take_place (migration 0033). */
+/** Raised by tenon.take_place. */
 const CONCURRENCY_LIMITED = 'TQ002'
 
 function concurrencyLimited(error: DatabaseError): Problem {
@@ -97,7 +97,7 @@ export function failedStatement(error: unknown): number | undefined {
   return typeof statement === 'number' && statement >= 0 ? statement : undefined
 }
 
-/** What tenon.refuse_change (migration 0015) raised: what was in the way of the change. */
+/** What tenon.refuse_change raised: what was in the way of the change. */
 export function changeRefused(
   error: unknown,
 ): { current: { version: number; bytes: number } | null } | undefined {
@@ -105,7 +105,7 @@ export function changeRefused(
   return JSON.parse(error.detail ?? '{}')
 }
 
-/** Refusals that our own triggers raise, and a table that went with its declaration. */
+/** Refusals that our own functions raise, and a table that went with its declaration. */
 const RAISED: Readonly<
   Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
 > = {

@@ -1,15 +1,27 @@
-/** Brings a database to this version: roles, then every migration file once, under one advisory lock. */
+/** Brings a database to this version: roles that log in, then each file of SQL once, under one advisory lock. */
 
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { Client } from 'pg'
 
-const FOLDER = new URL('migrations/', import.meta.url)
+const FOLDER = new URL('schema/', import.meta.url)
+
+/**
+ * Each file once, in this order. After version 0.1.0 the files of the schema stay as they are: a change is another file
+ * at the end, as `migrations/0001-….sql`.
+ */
+const FILES = `
+  roles tenants quotas identity api-keys idempotency collections collection-tables events objects functions
+  flows flow-concurrency triggers mcp audit analytics`
+  .trim()
+  .split(/\s+/)
+  .map((name) => `${name}.sql`)
+
 /** An arbitrary number of ours for pg_advisory_lock. */
 const LOCK = 7_302_516
 
 export interface Migrated {
-  /** Names of the migrations that this call applied. */
+  /** Names of the files that this call applied. */
   readonly applied: readonly string[]
   /** URL of the same database for the login role `tenon_app`. */
   readonly appUrl: string
@@ -26,7 +38,7 @@ export interface Passwords {
 /**
  * Idempotent; two at once wait for each other.
  * @param adminUrl a role that may create roles, or one to which `tenon_owner` and `tenon_app` were given
- * @throws Error where an applied file was changed since
+ * @throws Error if an applied file was changed since, or the database is one of a build before 0.1.0
  */
 export async function migrate(adminUrl: string, passwords: Passwords): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
@@ -86,14 +98,18 @@ async function applyAll(client: Client): Promise<string[]> {
   )
   const { rows } = await client.query('select name, sha256 from public.tenon_migrations')
   const done = new Map(rows.map((row) => [row.name as string, row.sha256 as string]))
+  if (rows.length > 0 && !done.has('roles.sql'))
+    throw new Error(
+      'This database has the schema of a build before 0.1.0. Start with an empty database: locally, stop Tenon and delete the folder .tenon.',
+    )
   const applied: string[] = []
-  for (const name of (await readdir(FOLDER)).filter((file) => file.endsWith('.sql')).sort()) {
+  for (const name of FILES) {
     const text = await readFile(new URL(name, FOLDER), 'utf8')
     const sha256 = createHash('sha256').update(text).digest('hex')
     const known = done.get(name)
     if (known === sha256) continue
     if (known !== undefined)
-      throw new Error(`Migration ${name} was changed after it was applied; add a new one.`)
+      throw new Error(`The file ${name} was changed after it was applied to this database; add a new one.`)
     await apply(client, name, text, sha256)
     applied.push(name)
   }
@@ -110,7 +126,7 @@ async function apply(client: Client, name: string, text: string, sha256: string)
     await client.query('commit')
   } catch (error) {
     await client.query('rollback')
-    throw new Error(`Migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
+    throw new Error(`The file ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
     })
   }

@@ -1,4 +1,4 @@
-/** Quotas of workspaces and tenants: set by operators, enforced where things are made (migrations 0011, 0024). */
+/** Quotas of workspaces and tenants: set by operators, enforced where things are made (schema/quotas.sql). */
 
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'

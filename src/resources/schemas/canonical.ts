@@ -9,7 +9,7 @@ export const isFormat = (name: unknown): name is Format =>
 
 /**
  * The canonical text of a value: of two texts of one format it is the same where they mean the same, and by code point
- * it comes first where the value does. `tenon.canonical` (migration 0019) says the same of what is in a table.
+ * it comes first where the value does. `tenon.canonical` says the same of what is in a table.
  * @param text any text; all that JSON Schema's format takes has a canonical one
  * @returns undefined where the text is not of the format
  */

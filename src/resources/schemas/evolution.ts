@@ -85,11 +85,12 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
       )
       if (own === undefined) return undefined
       if (mark !== undefined) await meanwhile(insideOf(held, ref), examination, mark)
-      const schema = await held.row<Schema>(sql`
-        update schemas set schema = ${JSON.stringify(made.schema)}::jsonb, mode = ${mode},
-          columns = ${JSON.stringify(made.columns)}::jsonb, indexes = ${JSON.stringify(made.indexes)}::jsonb,
-          access = ${JSON.stringify(asked.access ?? row.access)}::jsonb
-        where id = ${row.id} returning ${COLUMNS}`)
+      await held.row(sql`
+        select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(made.schema)}::jsonb,
+          ${mode}, ${JSON.stringify(made.columns)}::jsonb, ${JSON.stringify(made.indexes)}::jsonb,
+          ${JSON.stringify(asked.access ?? row.access)}::jsonb)
+        from schemas where id = ${row.id}`)
+      const schema = await held.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
       if (buildingOf(schema).length === 0) return { schema }
       return { schema, building: await recordBuilding(held, ref, schema) }

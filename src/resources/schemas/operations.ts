@@ -44,18 +44,23 @@ export const createSchema = onStructure({
       ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
     await refuseOccupied(scope, input)
-    const made = await scope
-      .row<Schema>(sql`
+    const id = scope.newId('sch')
+    const [[row] = []] = await scope
+      .batch(
+        sql`
         insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
-        select ${scope.newId('sch')}, w.tenant_id, w.id, ${input.collection}, ${input.store},
+        select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
           ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
           ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
-        returning ${COLUMNS}`)
+        returning ${COLUMNS}`,
+        sql`select tenon.create_collection_table(tenant_id, workspace_id, id) from schemas where id = ${id}`,
+      )
       .catch((error: unknown) => {
         throw refused(error, input.collection)
       })
+    const made = row as Schema | undefined
     if (made === undefined) throw await whyNot(scope, input.workspace_id)
     forgetIn(scope, refOf(made), memoKey(made.collection))
     return made
@@ -74,7 +79,7 @@ const occupied = (collection: string) =>
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** The trigger looks into PostgreSQL alone; where undeclared documents are elsewhere, they are asked for there. */
+/** `create_collection_table` looks into PostgreSQL alone; documents that are elsewhere are looked up there. */
 async function refuseOccupied(
   scope: AdminScope,
   asked: { workspace_id: string; collection: string },
@@ -139,13 +144,14 @@ export const deleteSchema = onStructure({
     if (there === undefined) throw notFound('schema')
     if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
     const gone = await scope
-      .row<Schema>(sql`delete from schemas where id = ${id} returning ${COLUMNS}`)
+      .row<{ dropped: boolean }>(sql`
+        select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
       .catch((error: unknown) => {
         throw refusal(error) === 'has_documents' ? full() : error
       })
-    if (gone === undefined) throw notFound('schema')
-    forgetIn(scope, refOf(gone), memoKey(gone.collection))
-    return { id: gone.id, deleted: true as const }
+    if (gone?.dropped !== true) throw notFound('schema')
+    forgetIn(scope, refOf(there), memoKey(there.collection))
+    return { id, deleted: true as const }
   },
 })
 

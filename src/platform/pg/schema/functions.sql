@@ -23,7 +23,7 @@ create table tenon.function_versions (
   function_id text not null,
   version integer not null,
   source text not null,
-  -- JavaScript with a source map inside: what is run.
+  -- JavaScript with a source map inside.
   compiled text not null,
   sha256 text not null,
   created_by text not null,
@@ -31,28 +31,15 @@ create table tenon.function_versions (
   primary key (tenant_id, workspace_id, function_id, version),
   foreign key (tenant_id, workspace_id, function_id) references tenon.functions
 );
-
-do $$
-declare
-  name text;
-  inside constant text := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
-  within constant text :=
-    'tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace())';
-begin
-  foreach name in array array['functions', 'function_versions'] loop
-    execute format('alter table tenon.%I enable row level security', name);
-    execute format('alter table tenon.%I force row level security', name);
-    execute format('create policy operator on tenon.%I to tenon_operator using (true) with check (true)', name);
-    execute format('create policy admin on tenon.%I to tenon_admin using (%s) with check (%s)', name, within, within);
-    execute format('create policy service on tenon.%I for select to tenon_service using (%s)', name, inside);
-    execute format('grant select on tenon.%I to tenon_service', name);
-    -- A version never changes once it is deployed.
-    execute format('grant select, insert, delete on tenon.%I to tenon_admin, tenon_operator', name);
-  end loop;
-end $$;
-grant update on tenon.functions to tenon_admin, tenon_operator;
-
--- What a key in a browser may call, its owner says function by function; the source it never sees.
-grant select on tenon.functions to tenon_anon;
+call tenon.allow('tenon_operator', 'tenon.functions', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_admin', 'tenon.functions', 'tenant', 'select, insert, update, delete');
+-- A version never changes once it is deployed.
+call tenon.allow('tenon_operator', 'tenon.function_versions', 'all', 'select, insert, delete');
+call tenon.allow('tenon_admin', 'tenon.function_versions', 'tenant', 'select, insert, delete');
+call tenon.allow('tenon_service', 'tenon.functions', 'workspace', 'select');
+call tenon.allow('tenon_service', 'tenon.function_versions', 'workspace', 'select');
+-- Anon keys call the functions that are opened to them; they never see the source.
 create policy anon on tenon.functions for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"anon": true}');
+grant select on tenon.functions to tenon_anon;
+call tenon.count_as('functions', 'tenon.functions');

@@ -1,4 +1,4 @@
--- Who did what: one row an entry, chained by hashes within a tenant. The chain '-' holds what belongs to no tenant.
+-- The audit log: one row an entry, chained by hashes within a tenant. The chain '-' holds entries of no tenant.
 create table tenon.audit (
   tenant_id text not null,
   seq bigint not null check (seq > 0),
@@ -6,34 +6,24 @@ create table tenon.audit (
   entry text not null,
   prev_hash bytea not null check (octet_length(prev_hash) = 32),
   hash bytea not null check (octet_length(hash) = 32),
-  -- What the entry says, for the policy below; verifying compares the two.
+  -- The entry's own, for the policy below; verifying compares the two.
   workspace_id text,
   primary key (tenant_id, seq)
 );
+call tenon.allow('tenon_operator', 'tenon.audit', 'all', 'select');
+call tenon.allow('tenon_admin', 'tenon.audit', 'tenant', 'select');
 
--- The end of each chain: who appends waits for it here, and what is cut off the end is missed here.
+-- The end of each chain: appending waits for it, and verifying misses here what was cut off the end.
 create table tenon.audit_heads (
   tenant_id text primary key,
   seq bigint not null,
   hash bytea not null check (octet_length(hash) = 32)
 ) with (fillfactor = 50);
-
-do $$
-declare
-  name text;
-begin
-  foreach name in array array['audit', 'audit_heads'] loop
-    execute format('alter table tenon.%I enable row level security', name);
-    execute format('alter table tenon.%I force row level security', name);
-    execute format('grant select on tenon.%I to tenon_operator, tenon_admin', name);
-    execute format('create policy operator on tenon.%I for select to tenon_operator using (true)', name);
-  end loop;
-end $$;
-create policy admin on tenon.audit for select to tenon_admin
-  using (tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace()));
--- Who sees one workspace sees no whole chain, so its end would tell him nothing but what others do.
+call tenon.allow('tenon_operator', 'tenon.audit_heads', 'all', 'select');
+-- An admin of one workspace sees no whole chain, so its end would only tell what others do.
 create policy admin on tenon.audit_heads for select to tenon_admin
   using (tenant_id = tenon.tenant() and tenon.workspace() is null);
+grant select on tenon.audit_heads to tenon_admin;
 -- The owner never logs in: it appends, in the function below alone.
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
@@ -55,8 +45,8 @@ create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) return
   language sql immutable parallel safe
   return sha256(convert_to(encode(prev_hash, 'hex') || E'\n' || seq || E'\n' || entry, 'UTF8'));
 
--- Appends entries[i] to the chain of chains[i], in their order; an empty text is no workspace. Several processes have
--- one chain: they wait for each other at its head, and take several heads in one order.
+-- Appends entries[i] to the chain of chains[i], in their order; an empty text is no workspace. Processes that append to
+-- one chain wait for each other at its head, and lock several heads in one order.
 create function tenon.append_audit(chains text[], workspaces text[], entries text[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare

@@ -1,31 +1,31 @@
--- What was asked under an Idempotency-Key, and how it was answered. An administrator outside any workspace, and an
--- operator outside any tenant, have empty texts for those, since a key has no nulls.
+-- Requests under an Idempotency-Key, and their replies. An administrator outside any workspace, and an operator outside
+-- any tenant, have empty texts for those, since a key has no nulls.
 create table tenon.idempotency (
   tenant_id text not null default coalesce(tenon.tenant(), ''),
   workspace_id text not null default coalesce(tenon.workspace(), ''),
   role name not null default current_user,
-  -- SHA-256 of credential, operation, path and key; and of what was asked.
+  -- SHA-256 of credential, operation, path and key; and of the request.
   id bytea not null check (octet_length(id) = 32),
   request bytea not null check (octet_length(request) = 32),
-  -- What the ids of the request are made of, so that each attempt makes the same ones.
+  -- The ids of the request derive from it, so that each attempt makes the same ones.
   seed bytea not null check (octet_length(seed) = 16),
   attempt integer not null default 1,
   made_at timestamptz(3) not null default now(),
   expires_at timestamptz not null,
-  -- Until when nobody else may attempt it; null when nobody does.
+  -- Until when no other attempt may begin; null while there is none.
   held_until timestamptz,
-  -- Null until it is answered for good. Sealed by the platform; null also where it was too large to keep.
+  -- True once the effect has happened, if no row of its own says so: written in the same transaction.
+  done boolean not null default false,
+  -- Null until it is answered for good.
   status smallint,
+  -- Sealed by the platform; null also if it was too large to keep.
   reply bytea check (octet_length(reply) <= 1048576),
   primary key (tenant_id, workspace_id, role, id)
 );
 create index on tenon.idempotency (expires_at);
--- What is sealed cannot be compressed.
+-- Sealed bytes cannot be compressed.
 alter table tenon.idempotency alter column reply set storage external;
-
-alter table tenon.idempotency enable row level security;
-alter table tenon.idempotency force row level security;
-grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+alter table tenon.idempotency enable row level security, force row level security;
 create policy inside on tenon.idempotency to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user)
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user);
@@ -35,10 +35,11 @@ create policy admin on tenon.idempotency to tenon_admin
 create policy operator on tenon.idempotency to tenon_operator
   using (tenant_id = '' and workspace_id = '' and role = current_user)
   with check (tenant_id = '' and workspace_id = '' and role = current_user);
--- The owner never logs in: it removes, in the function below alone, what nobody can be answered with any more.
+grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+-- The owner never logs in: it removes expired rows, in the function below alone.
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 
--- A few at a time, whosever they are: a tenant that went silent does not keep its rows for ever.
+-- Removes a few expired rows of any tenant: a tenant that went silent does not keep its rows for ever.
 create function tenon.forget_expired_replies() returns bigint
   language sql security definer set search_path = tenon, pg_temp as $$
   with gone as (

@@ -1,0 +1,364 @@
+-- Tables of declared collections. The application inserts a row of tenon.schemas and calls create_collection_table in the
+-- same transaction; change_ and drop_collection_table act on the row and the table together. Each checks that the caller
+-- administers the workspace.
+
+-- Types whose comparison is leakproof, so that it may come before the policies' own conditions; jsonb is not, and has
+-- no index.
+create function tenon.column_type(type text) returns text immutable strict language sql as $$
+  select '{"text": "text collate \"C\"", "bigint": "bigint", "double precision": "double precision",
+    "boolean": "boolean", "timestamptz": "timestamptz(3)", "uuid": "uuid", "jsonb": "jsonb"}'::jsonb ->> type
+$$;
+
+-- A column as a table has it. One of canonical texts is generated from the column of the texts. No document is read from it:
+-- filters, orders and indexes are over it.
+create function tenon.column_definition(columns jsonb, item jsonb) returns text
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  definition text := format('%I %s', item ->> 'column', tenon.column_type(item ->> 'type'));
+begin
+  if not item ? 'canonical' then
+    return definition;
+  end if;
+  if not coalesce(item ->> 'type' = 'text' and item #>> '{canonical,format}' in ('date-time', 'date', 'uuid')
+    and exists (select from jsonb_array_elements(columns) c where not c ? 'canonical' and c ->> 'type' = 'text'
+      and c ->> 'column' = item #>> '{canonical,of}' and c ->> 'property' = item ->> 'property'), false) then
+    raise exception 'not a canonical column' using errcode = 'check_violation';
+  end if;
+  return format('%s generated always as (tenon.canonical(%L, %I)) stored',
+    definition, item #>> '{canonical,format}', item #>> '{canonical,of}');
+end $$;
+
+-- The statement that makes a declared index. The table is one workspace's, so neither its key nor its indexes begin with
+-- the columns of the policies. One that is not unique ends with the id, so that it is an order of pages.
+create function tenon.index_statement(declared tenon.schemas, item jsonb, online boolean) returns text
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  columns text;
+begin
+  select string_agg(quote_ident(name), ', ' order by n) into columns
+    from jsonb_array_elements_text(item -> 'columns') with ordinality as e (name, n)
+    where name in (select c ->> 'column' from jsonb_array_elements(declared.columns) c where c ->> 'type' <> 'jsonb');
+  if item ->> 'name' !~ '^i[1-9][0-9]{0,3}$' or columns is null
+    or jsonb_array_length(item -> 'columns') <> regexp_count(columns, ',') + 1 then
+    raise exception 'not an index' using errcode = 'check_violation';
+  end if;
+  return format('create %s index %s %I on tenon_data.%I (%s%s)',
+    case when (item ->> 'unique')::boolean then 'unique' else '' end,
+    case when online then 'concurrently if not exists' else '' end,
+    declared.id || '_' || (item ->> 'name'), declared.relation, columns,
+    case when (item ->> 'unique')::boolean then '' else ', id' end);
+end $$;
+
+-- Makes grants and policies of anon keys follow the declaration's `access`.
+create function tenon.admit_anon(declared tenon.schemas) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  mine constant text := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
+  readable constant text := case when declared.access #>> '{anon,read}' is null
+    then 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())' else mine end;
+  may record;
+begin
+  for may in select * from (values
+      ('anon', 'read', 'select', format('using (%s)', readable)),
+      ('anon_create', 'create', 'insert', format('with check (%s)', mine)),
+      ('anon_update', 'update', 'update', format('using (%1$s) with check (%1$s)', mine)),
+      ('anon_delete', 'delete', 'delete', format('using (%s)', mine))) as v (policy, action, command, clause) loop
+    execute format('drop policy if exists %I on tenon_data.%I', may.policy, declared.relation);
+    execute format('revoke %s on tenon_data.%I from tenon_anon', may.command, declared.relation);
+    if coalesce((declared.access #>> array['anon', may.action])::boolean, may.action = 'read') then
+      execute format('create policy %I on tenon_data.%I for %s to tenon_anon %s',
+        may.policy, declared.relation, may.command, may.clause);
+      execute format('grant %s on tenon_data.%I to tenon_anon', may.command, declared.relation);
+    end if;
+  end loop;
+end $$;
+
+-- Makes the table of a declaration. No text of a user becomes an identifier: the table has the id's name, columns and
+-- indexes are numbered, types are of the list above.
+create function tenon.make_table(declared tenon.schemas) returns void
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  columns text := '';
+  item jsonb;
+  n integer := 0;
+begin
+  if declared.id !~ '^sch_[0-9a-hjkmnp-tv-z]{26}$' or jsonb_typeof(declared.columns) <> 'array'
+    or jsonb_array_length(declared.columns) > 200 then
+    raise exception 'not a declaration' using errcode = 'check_violation';
+  end if;
+  for item in select value from jsonb_array_elements(declared.columns) loop
+    n := n + 1;
+    if item ->> 'column' is distinct from 'c' || n or column_type(item ->> 'type') is null then
+      raise exception 'not a column' using errcode = 'check_violation';
+    end if;
+    columns := columns || column_definition(declared.columns, item) || ', ';
+  end loop;
+  -- Of one workspace for good: the check holds even for a role that the policies do not bind.
+  execute format(
+    'create table tenon_data.%I (
+      tenant_id text not null default tenon.tenant(),
+      workspace_id text not null default tenon.workspace(),
+      id uuid not null, %s
+      extra jsonb not null default ''{}'',
+      version bigint not null default 1,
+      created_at timestamptz(3) not null default now(),
+      updated_at timestamptz(3) not null default now(),
+      check (tenant_id = %L and workspace_id = %L),
+      primary key (id))', declared.relation, columns, declared.tenant_id, declared.workspace_id);
+  call allow('tenon_service', format('tenon_data.%I', declared.relation)::regclass, 'workspace',
+    'select, insert, update, delete');
+  call allow('tenon_owner', format('tenon_data.%I', declared.relation)::regclass, 'workspace', 'select');
+  perform admit_anon(declared);
+  for item in select value from jsonb_array_elements(declared.indexes) loop
+    execute index_statement(declared, item, false);
+  end loop;
+end $$;
+
+-- Acts as the workspace of a declaration, as enter_workspace does, for callers that administer it.
+create function tenon.enter_administered(t text, w text) returns text[]
+  language plpgsql set search_path = tenon, pg_temp as $$
+begin
+  if not administers(t, w) then
+    raise exception 'permission denied for the workspace' using errcode = 'insufficient_privilege';
+  end if;
+  return enter_workspace(t, w);
+end $$;
+
+-- Makes the table of a declaration that was just written. Raises TN001 if the collection has documents.
+create function tenon.create_collection_table(t text, w text, schema_id text) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  before constant text[] := enter_administered(t, w);
+  declared schemas;
+  counted regclass;
+  quota text;
+begin
+  select * into strict declared from schemas s where s.id = schema_id;
+  perform pg_advisory_xact_lock(collection_lock(t, w, declared.collection));
+  if exists (select from documents d where d.collection = declared.collection) then
+    raise exception 'the collection has documents' using errcode = 'TN001';
+  end if;
+  perform make_table(declared);
+  counted := format('tenon_data.%I', declared.relation)::regclass;
+  call weigh_as(counted, t, w);
+  call count_as('documents', counted, null, t, w);
+  foreach quota in array array['document_bytes', 'documents'] loop
+    -- A transaction that sets a limit either sees this table, or is seen here.
+    perform pg_advisory_xact_lock_shared(quota_lock(t, w, quota));
+    if not exists (select from quotas q where q.tenant_id = t and q.workspace_id = w and q.name = quota) then
+      call switch_counting(counted, quota, 'disable');
+    end if;
+  end loop;
+  perform enter_workspace(before[1], before[2]);
+end $$;
+
+-- Deletes a declaration with its table. Raises TN001 if it has documents.
+-- @returns false if another transaction has deleted it meanwhile
+create function tenon.drop_collection_table(t text, w text, schema_id text) returns boolean
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  before constant text[] := enter_administered(t, w);
+  declared schemas;
+  is_filled boolean;
+begin
+  select * into declared from schemas s where s.id = schema_id for update;
+  if declared.id is not null then
+    perform pg_advisory_xact_lock(collection_lock(t, w, declared.collection));
+    execute format('lock table tenon_data.%I in access exclusive mode', declared.relation);
+    execute format('select exists (select from tenon_data.%I)', declared.relation) into is_filled;
+    if is_filled then
+      raise exception 'the collection has documents' using errcode = 'TN001';
+    end if;
+    delete from quota_sources where relation = format('tenon_data.%I', declared.relation)::regclass;
+    execute format('drop table tenon_data.%I', declared.relation);
+    delete from schemas s where s.id = schema_id;
+  end if;
+  perform enter_workspace(before[1], before[2]);
+  return declared.id is not null;
+end $$;
+
+-- The declared part of an index, without how far its making has come.
+create function tenon.declared_index(item jsonb) returns jsonb immutable parallel safe language sql
+  return item - 'state' - 'reason';
+
+-- Raises unless the columns of a declaration are well formed, and new ones take numbers that were never given before.
+create function tenon.check_columns(was tenon.schemas, declared tenon.schemas) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  item jsonb;
+begin
+  if jsonb_typeof(declared.columns) <> 'array' or jsonb_array_length(declared.columns) > 200
+    or (select count(distinct value ->> 'column') <> count(*) from jsonb_array_elements(declared.columns)) then
+    raise exception 'not columns' using errcode = 'check_violation';
+  end if;
+  for item in select value from jsonb_array_elements(declared.columns) loop
+    continue when was.columns @> jsonb_build_array(item);
+    if not coalesce(item ->> 'column' ~ '^c[1-9][0-9]{0,3}$' and jsonb_typeof(item -> 'property') = 'string', false)
+      or tenon.column_type(item ->> 'type') is null or substr(item ->> 'column', 2)::integer <= was.last_column
+      or exists (select from jsonb_array_elements(was.columns) w where w ->> 'column' = item ->> 'column') then
+      raise exception 'not a column' using errcode = 'check_violation';
+    end if;
+  end loop;
+end $$;
+
+-- Moves values of a property from `extra` to its column if they have the column's type; null never has.
+create function tenon.fill_column(relation text, item jsonb) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  fits text;
+  value text;
+begin
+  case item ->> 'type'
+    when 'text' then fits := '$1 = ''string'''; value := 'extra ->> $2';
+    when 'boolean' then fits := '$1 = ''boolean'''; value := '(extra -> $2)::boolean';
+    when 'double precision' then fits := '$1 = ''number'''; value := '(extra -> $2)::double precision';
+    when 'bigint' then
+      fits := 'case $1 when ''number'' then (extra -> $2)::numeric = trunc((extra -> $2)::numeric)
+        and abs((extra -> $2)::numeric) <= 9007199254740991 else false end';
+      value := '(extra -> $2)::numeric::bigint';
+    when 'jsonb' then fits := '$1 <> ''null'''; value := 'extra -> $2';
+    else return;
+  end case;
+  fits := replace(replace(fits, '$1', 'jsonb_typeof(extra -> $2)'), '$2', '$1');
+  execute format('update tenon_data.%I set %I = %s, extra = extra - $1 where %s',
+    relation, item ->> 'column', replace(value, '$2', '$1'), fits) using item ->> 'property';
+end $$;
+
+-- Moves values of a column that goes back into `extra`.
+create function tenon.empty_column(relation text, item jsonb) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  execute format('update tenon_data.%1$I set extra = extra || jsonb_build_object($1, to_jsonb(%2$I))
+    where %2$I is not null', relation, item ->> 'column') using item ->> 'property';
+  execute format('alter table tenon_data.%I drop column %I', relation, item ->> 'column');
+end $$;
+
+-- Makes new indexes of a collection without documents at once; the others are left to the builder.
+-- @returns the indexes of the declaration with the states they have now
+create function tenon.change_indexes(was tenon.schemas, declared tenon.schemas) returns jsonb
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  item jsonb;
+  is_filled boolean;
+  made jsonb := '[]';
+begin
+  execute format('select exists (select from tenon_data.%I)', declared.relation) into is_filled;
+  for item in select value from jsonb_array_elements(declared.indexes) loop
+    if exists (select from jsonb_array_elements(was.indexes) w where declared_index(w) = declared_index(item)) then
+      made := made || jsonb_build_array(item);
+      continue;
+    end if;
+    perform index_statement(declared, item, true);
+    if substr(item ->> 'name', 2)::integer <= was.last_index
+      or exists (select from jsonb_array_elements(was.indexes) w where w ->> 'name' = item ->> 'name') then
+      raise exception 'not an index' using errcode = 'check_violation';
+    end if;
+    if not is_filled then
+      execute index_statement(declared, item, false);
+    end if;
+    made := made || jsonb_build_array(
+      item || jsonb_build_object('state', case when is_filled then 'building' else 'ready' end));
+  end loop;
+  return made;
+end $$;
+
+-- Gives a table the columns, indexes and anon policies of a new declaration; values move between columns and `extra`.
+-- @returns the indexes with their states
+create function tenon.alter_table(was tenon.schemas, declared tenon.schemas) returns jsonb
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  item jsonb;
+  made jsonb;
+begin
+  -- The owner too is under row-level security; only this transaction can see the table without.
+  execute format('alter table tenon_data.%I no force row level security', was.relation);
+  for item in select value from jsonb_array_elements(was.indexes) loop
+    continue when exists (select from jsonb_array_elements(declared.indexes) n
+      where declared_index(n) = declared_index(item));
+    execute format('drop index if exists tenon_data.%I', was.id || '_' || (item ->> 'name'));
+  end loop;
+  -- A generated column goes before its source, and comes after it.
+  for item in select value from jsonb_array_elements(was.columns) order by not value ? 'canonical' loop
+    continue when declared.columns @> jsonb_build_array(item);
+    if item ? 'canonical' then
+      execute format('alter table tenon_data.%I drop column %I', was.relation, item ->> 'column');
+    else
+      perform empty_column(was.relation, item);
+    end if;
+  end loop;
+  for item in select value from jsonb_array_elements(declared.columns) with ordinality e (value, n)
+      order by value ? 'canonical', n loop
+    continue when was.columns @> jsonb_build_array(item);
+    execute format('alter table tenon_data.%I add column %s', was.relation, column_definition(declared.columns, item));
+    if not item ? 'canonical' then
+      perform fill_column(was.relation, item);
+    end if;
+  end loop;
+  made := change_indexes(was, declared);
+  if declared.access is distinct from was.access then
+    perform admit_anon(declared);
+  end if;
+  execute format('alter table tenon_data.%I force row level security', was.relation);
+  return made;
+end $$;
+
+-- Changes a declaration with its table, and the table's name. Does nothing if it is the same declaration.
+create function tenon.change_collection_table(t text, w text, schema_id text, new_schema jsonb, new_mode text,
+    new_columns jsonb, new_indexes jsonb, new_access jsonb) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  before constant text[] := enter_administered(t, w);
+  was schemas;
+  declared schemas;
+  changed regclass;
+  is_weighed boolean;
+  bytes bigint;
+begin
+  if jsonb_typeof(new_indexes) <> 'array' or jsonb_array_length(new_indexes) > 100
+    or (select count(distinct value ->> 'name') <> count(*) from jsonb_array_elements(new_indexes)) then
+    raise exception 'not indexes' using errcode = 'check_violation';
+  end if;
+  select * into strict was from schemas s where s.id = schema_id for update;
+  if (was.schema, was.mode, was.columns, was.access) is distinct from (new_schema, new_mode, new_columns, new_access)
+    or (select jsonb_agg(declared_index(value)) from jsonb_array_elements(was.indexes))
+      is distinct from (select jsonb_agg(declared_index(value)) from jsonb_array_elements(new_indexes)) then
+    declared := was;
+    declared.columns := new_columns;
+    declared.indexes := new_indexes;
+    declared.access := new_access;
+    perform check_columns(was, declared);
+    execute format('lock table tenon_data.%I in access exclusive mode', was.relation);
+    changed := format('tenon_data.%I', was.relation)::regclass;
+    -- Columns that come and go change what documents weigh without a row being written: the table is weighed before and
+    -- after. The documents stay even if that is more than the limit now.
+    perform pg_advisory_xact_lock_shared(quota_lock(t, w, 'document_bytes'));
+    is_weighed := was.columns is distinct from new_columns and exists (select from quotas q
+      where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes');
+    if is_weighed then
+      call switch_counting(changed, 'document_bytes', 'disable');
+      bytes := weight(t, w, changed);
+    end if;
+    declared.indexes := alter_table(was, declared);
+    if is_weighed then
+      update quotas q set used = q.used + weight(t, w, changed) - bytes
+        where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes';
+      call switch_counting(changed, 'document_bytes', 'enable');
+    end if;
+    execute format('alter table %s rename to %I', changed, was.id || '_' || was.revision + 1);
+    update schemas s set schema = new_schema, mode = new_mode, columns = new_columns, access = new_access,
+        indexes = declared.indexes, revision = was.revision + 1, updated_at = now(),
+        last_column = greatest(was.last_column,
+          (select max(substr(value ->> 'column', 2)::integer) from jsonb_array_elements(was.columns || new_columns))),
+        last_index = greatest(was.last_index,
+          (select max(substr(value ->> 'name', 2)::integer) from jsonb_array_elements(was.indexes || new_indexes)))
+      where s.id = schema_id;
+  end if;
+  perform enter_workspace(before[1], before[2]);
+end $$;
+
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.make_table,
+  tenon.enter_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
+  tenon.change_indexes, tenon.alter_table, tenon.create_collection_table, tenon.change_collection_table,
+  tenon.drop_collection_table from public;
+grant execute on function tenon.create_collection_table, tenon.change_collection_table, tenon.drop_collection_table
+  to tenon_admin, tenon_operator;

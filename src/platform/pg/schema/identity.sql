@@ -1,0 +1,184 @@
+-- People, OAuth clients, and what the issuer keeps between two requests. Only tenon_issuer sees passwords, secrets,
+-- signing keys and sessions; no admin and no operator does.
+
+-- An operator belongs to no tenant, a tenant's admin to no workspace. One address may have an account in many tenants:
+-- they do not know of each other. An account that was accepted belongs to its person: only a strictly higher role makes
+-- a link to set its password, which ends the password, sessions and tokens that there are.
+create table tenon.accounts (
+  id text primary key,
+  tenant_id text references tenon.tenants (id),
+  workspace_id text,
+  role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  email text not null check (email = lower(email)),
+  name text not null,
+  -- Null until the invitation is accepted.
+  password text,
+  accepted boolean not null generated always as (password is not null) stored,
+  accepted_at timestamptz(3),
+  -- SHA-256 of the text that was shown once.
+  invitation bytea unique check (octet_length(invitation) = 32),
+  invited_until timestamptz(3),
+  -- When a higher role last ended the password.
+  reset_at timestamptz(3),
+  -- Subjects that have confirmed since then that the account is still its person's.
+  confirmed_by text[] not null default '{}',
+  -- Tokens name it; disabling the account or changing its password begins a new one, so earlier tokens stay dead.
+  generation integer not null default 0,
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  disabled_at timestamptz(3),
+  last_login_at timestamptz(3),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
+  check ((role = 'operator') = (tenant_id is null)),
+  check ((role in ('workspace_admin', 'service')) = (workspace_id is not null))
+);
+create unique index accounts_email on tenon.accounts (coalesce(tenant_id, ''), email);
+call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
+call tenon.allow('tenon_admin', 'tenon.accounts', 'tenant');
+-- Admins set an invitation; they read neither that nor a password.
+grant select (id, tenant_id, workspace_id, role, email, name, accepted, accepted_at, invited_until, reset_at,
+    confirmed_by, created_by, created_at, updated_at, disabled_at, last_login_at),
+  insert (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by),
+  update (name, invitation, invited_until, confirmed_by, updated_at, disabled_at), delete
+  on tenon.accounts to tenon_admin, tenon_operator;
+call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
+create policy owner on tenon.accounts for select to tenon_owner using (true);
+
+create function tenon.role_rank(role text) returns integer immutable parallel safe language sql
+  return case role when 'operator' then 4 when 'tenant_admin' then 3 when 'workspace_admin' then 2 else 1 end;
+
+-- Refuses links and confirmations of accepted accounts to roles that are not higher. Runs with the rights of the caller,
+-- whose role it reads: an admin without a workspace is the tenant's.
+create function tenon.keep_account() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  rank integer := case when current_user = 'tenon_operator' then 4
+    when current_user <> 'tenon_admin' then 0
+    when tenon.workspace() is null then 3 else 2 end;
+  is_linked boolean := new.invitation is distinct from old.invitation and new.invitation is not null;
+begin
+  if old.accepted_at is not null and (is_linked or new.confirmed_by is distinct from old.confirmed_by) then
+    if rank <= tenon.role_rank(old.role) then
+      raise exception 'only a higher role may do this to the account' using errcode = 'insufficient_privilege';
+    end if;
+    if is_linked then
+      new.password := null;
+      new.reset_at := now();
+      new.confirmed_by := '{}';
+    end if;
+  end if;
+  if new.password is not null then
+    new.accepted_at := coalesce(old.accepted_at, now());
+  end if;
+  return new;
+end $$;
+-- Triggers run in the order of their names: this one before `generations`.
+create trigger account_kept before update on tenon.accounts for each row execute function tenon.keep_account();
+
+create function tenon.begin_generation() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+begin
+  new.generation := old.generation + 1;
+  return new;
+end $$;
+-- Without a list of columns: a trigger changes the password, too.
+create trigger generations before update on tenon.accounts for each row
+  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
+  execute function tenon.begin_generation();
+
+-- @returns whether an approval that was asked for at a time waits for an account to be confirmed: it was reset since
+-- then, and no subject but the starter of the execution has confirmed it. The workspace may not see the account.
+create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter text) returns boolean
+  stable language sql security definer set search_path = tenon, pg_temp
+  return exists (
+    select from tenon.accounts
+    where id = account and (tenant_id is null or tenant_id = tenon.tenant()) and reset_at > asked_at
+      and not exists (select from unnest(confirmed_by) as by where by <> starter)
+  );
+revoke execute on function tenon.is_unconfirmed from public;
+grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator;
+
+-- `machine` has a secret and a role; `public` has neither, and acts for people within its tenant and workspace.
+create table tenon.oauth_clients (
+  id text primary key,
+  tenant_id text references tenon.tenants (id),
+  workspace_id text,
+  kind text not null check (kind in ('machine', 'public')),
+  role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  name text not null,
+  -- SHA-256, hex.
+  secret_hash text,
+  redirect_uris jsonb not null default '[]',
+  -- Registered by itself (RFC 7591): for hosted MCP servers alone, and removed when it is not used.
+  registered boolean not null default false,
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  rotated_at timestamptz(3),
+  used_at timestamptz(3),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
+  check (tenant_id is not null or workspace_id is null),
+  check ((kind = 'machine') = (role is not null)),
+  check ((kind = 'machine') = (secret_hash is not null)),
+  check (role is null or (role = 'operator') = (tenant_id is null)),
+  check (role is null or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
+  check (not registered or (kind = 'public' and tenant_id is null))
+);
+create index on tenon.oauth_clients (tenant_id, workspace_id);
+create index on tenon.oauth_clients (created_at) where registered;
+call tenon.allow('tenon_operator', 'tenon.oauth_clients', 'all');
+call tenon.allow('tenon_admin', 'tenon.oauth_clients', 'tenant');
+grant select (id, tenant_id, workspace_id, kind, role, name, redirect_uris, registered, created_by, created_at,
+    rotated_at, used_at),
+  insert (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by),
+  update (secret_hash, rotated_at), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
+call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
+
+-- Sessions, sign-ins under way, grants, codes and refresh tokens. Their ids are secrets: the table keeps digests of them,
+-- and the rest sealed by the platform.
+create table tenon.issuer_state (
+  id bytea primary key check (octet_length(id) = 32),
+  model text not null,
+  grant_key bytea,
+  uid_key bytea,
+  account_id text,
+  client_id text,
+  sealed bytea not null,
+  consumed_at timestamptz(3),
+  expires_at timestamptz(3) not null
+);
+create index on tenon.issuer_state (grant_key);
+create index on tenon.issuer_state (uid_key);
+create index on tenon.issuer_state (account_id);
+create index on tenon.issuer_state (client_id);
+create index on tenon.issuer_state (expires_at);
+-- Sealed bytes cannot be compressed.
+alter table tenon.issuer_state alter column sealed set storage external;
+call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, update, delete');
+create policy ended on tenon.issuer_state to tenon_owner using (true);
+
+-- The end of an account or a client ends what was granted with it, in the same transaction.
+create function tenon.end_account() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  delete from issuer_state where account_id = old.id;
+  return null;
+end $$;
+create trigger ended after delete on tenon.accounts for each row execute function tenon.end_account();
+create trigger disabled after update on tenon.accounts for each row
+  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
+  execute function tenon.end_account();
+create function tenon.end_client() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  delete from issuer_state where client_id = old.id;
+  return null;
+end $$;
+create trigger ended after delete on tenon.oauth_clients for each row execute function tenon.end_client();
+revoke execute on function tenon.end_account, tenon.end_client from public;
+
+-- The issuer's signing keys (JWK, sealed). No tenant owns them.
+create table tenon.signing_keys (
+  id text primary key,
+  sealed bytea not null,
+  created_at timestamptz(3) not null default now()
+);
+call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all', 'select, insert, delete');

@@ -1,0 +1,120 @@
+-- Hosted MCP servers: a draft that is curated, immutable published versions, agents' clients, and every call. The issuer
+-- and the MCP endpoint look up what is published, and to whom a client belongs, before any tenant is known.
+
+create table tenon.mcp_servers (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id text not null,
+  slug text not null,
+  name text not null,
+  description text not null,
+  state text not null check (state in ('created', 'curated', 'published', 'suspended')),
+  curation jsonb not null default '{}',
+  active_version integer,
+  latest_version integer not null default 0,
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, id),
+  unique (tenant_id, workspace_id, slug),
+  unique (tenant_id, workspace_id, name)
+);
+-- The issuer and the MCP endpoint know the workspace alone.
+create index on tenon.mcp_servers (workspace_id);
+call tenon.allow('tenon_admin', 'tenon.mcp_servers', 'workspace', 'select, insert, update, delete');
+call tenon.count_as('mcp_servers', 'tenon.mcp_servers');
+
+create table tenon.mcp_server_versions (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  server_id text not null,
+  version integer not null,
+  hash text not null,
+  manifest jsonb not null,
+  -- The scopes that the issuer may grant for this version, and those of them that only read.
+  scopes jsonb not null,
+  baseline jsonb not null,
+  -- The scopes that reach further than before, with the tools in question; empty: the version needs no approval. Before
+  -- it is approved, a version that widens a scope cannot become active.
+  widened jsonb not null default '[]',
+  approved_by text,
+  approved_at timestamptz(3),
+  published_by text not null,
+  published_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, server_id, version),
+  foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers,
+  check ((approved_by is null) = (approved_at is null))
+);
+-- The approval is the one thing about a version that is written later.
+call tenon.allow('tenon_admin', 'tenon.mcp_server_versions', 'workspace',
+  'select, insert, update (approved_by, approved_at), delete');
+create policy counting on tenon.mcp_server_versions for select to tenon_owner
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
+
+-- How many tools a server of the caller's workspace offers; of all its servers the one with most.
+create function tenon.quota_tools(server text default null) returns bigint
+  language sql stable security definer set search_path = tenon, pg_temp as $$
+  select coalesce(max(jsonb_array_length(v.manifest -> 'tools')), 0)
+  from mcp_servers s join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
+    and v.server_id = s.id and v.version = s.active_version
+  where s.tenant_id = tenant() and s.workspace_id = workspace() and (server is null or s.id = server) $$;
+
+-- Raises TQ001 if a version has more tools than `mcp_tools` allows: no row is a tool, so each version is measured.
+create function tenon.limit_tools() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  row quotas%rowtype;
+begin
+  perform pg_advisory_xact_lock_shared(quota_lock(new.tenant_id, new.workspace_id, 'mcp_tools'));
+  select * into row from quotas q
+    where q.tenant_id = new.tenant_id and q.workspace_id = new.workspace_id and q.name = 'mcp_tools';
+  if jsonb_array_length(new.manifest -> 'tools') > row.max then
+    perform exceeded(row, quota_tools(new.server_id));
+  end if;
+  return null;
+end $$;
+create trigger limit_tools after insert on tenon.mcp_server_versions
+  for each row execute function tenon.limit_tools();
+revoke execute on function tenon.quota_tools, tenon.limit_tools from public;
+
+create table tenon.mcp_clients (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  server_id text not null,
+  id text not null unique,
+  name text not null,
+  secret_hash text not null,
+  -- Scopes that it may ask for; null: all of the published version.
+  scopes jsonb,
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, server_id, id),
+  foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers
+);
+call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace', 'select, insert, delete');
+
+call tenon.allow('tenon_operator', 'tenon.mcp_servers', 'all', 'select');
+call tenon.allow('tenon_operator', 'tenon.mcp_server_versions', 'all', 'select');
+call tenon.allow('tenon_operator', 'tenon.mcp_clients', 'all', 'select');
+
+-- No reference to the server: calls stay on record when the server is gone, and are never taken back.
+create table tenon.mcp_calls (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  server_id text not null,
+  id uuid not null,
+  time timestamptz(3) not null default now(),
+  version integer,
+  tool text,
+  principal text,
+  channel text not null check (channel in ('wire', 'rest')),
+  transport_status integer not null,
+  rpc_code integer,
+  outcome text not null check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
+  code text,
+  arguments_sha256 text,
+  duration_ms integer not null,
+  request_id text,
+  primary key (tenant_id, workspace_id, server_id, id)
+);
+call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select, insert');

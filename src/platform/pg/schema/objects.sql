@@ -1,0 +1,113 @@
+-- Objects: the workspace's identity at the store, and a ledger of its bytes while they are limited.
+
+-- One S3 identity per workspace, for exactly its bucket; the secret is sealed by the platform. Operators see none.
+create table tenon.storage_identities (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  bucket text not null check (bucket ~ '^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'),
+  access_key_id text not null,
+  sealed bytea not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
+);
+call tenon.allow('tenon_admin', 'tenon.storage_identities', 'tenant', 'select, insert, update');
+call tenon.allow('tenon_service', 'tenon.storage_identities', 'workspace', 'select');
+-- Only while the workspace has opened objects to anon keys. The platform checks which keys those read: the identity
+-- covers the whole bucket.
+create policy anon on tenon.storage_identities for select to tenon_anon
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
+    and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
+      and s.anon ->> 'objects' = 'public' and s.public_read <> '[]'));
+grant select on tenon.storage_identities to tenon_anon;
+
+-- The ledger: a row for each object, and one for each upload under way, which is counted as more until it is settled.
+-- Only the store knows what is there: it is asked under a lock on the object.
+create table tenon.stored_objects (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  -- SHA-256 of bucket and key, since a key may be longer than an index takes.
+  id bytea not null check (octet_length(id) = 32),
+  -- Empty for the object itself.
+  upload text not null default '',
+  bucket text not null,
+  key text not null,
+  bytes bigint not null check (bytes >= 0),
+  -- Of an upload: after this its process is taken for dead, and the next one that needs room asks the store.
+  expires_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id, upload),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
+);
+call tenon.allow('tenon_service', 'tenon.stored_objects', 'workspace', 'select');
+create policy counting on tenon.stored_objects to tenon_owner
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())
+  with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
+-- Removing the limit removes the ledger.
+call tenon.allow('tenon_operator', 'tenon.stored_objects', 'all', 'select, delete');
+
+-- Reserves room for an upload, or more of it. @returns false if the bytes are not limited
+create function tenon.reserve_bytes(object bytea, upload text, bucket text, key text, bytes bigint, lease interval)
+  returns boolean language plpgsql security definer set search_path = tenon, pg_temp as $$
+#variable_conflict use_column
+declare
+  had bigint;
+begin
+  if not is_limited('object_bytes') then
+    return false;
+  end if;
+  select s.bytes into had from stored_objects s where s.tenant_id = tenant() and s.workspace_id = workspace()
+    and s.id = object and s.upload = reserve_bytes.upload;
+  insert into stored_objects as s (id, upload, bucket, key, bytes, expires_at)
+    values (object, reserve_bytes.upload, reserve_bytes.bucket, reserve_bytes.key, reserve_bytes.bytes, now() + lease)
+    on conflict (tenant_id, workspace_id, id, upload) do update set bytes = excluded.bytes, expires_at = excluded.expires_at;
+  perform use_quota(tenant(), workspace(), 'object_bytes', reserve_bytes.bytes - coalesce(had, 0));
+  return true;
+end $$;
+
+-- Locks an object while the store is asked about it: the last to ask writes the last answer.
+create function tenon.hold_object(object bytea) returns void language sql
+  return pg_advisory_xact_lock(hashtextextended(tenon.tenant() || '/' || tenon.workspace() || '/' || encode(object, 'hex'), 24));
+
+-- Records the store's answer, 0 for no object, and ends the upload. It is the truth, so it is written beyond any limit.
+create function tenon.settle_object(object bytea, upload text, bucket text, key text, bytes bigint) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  had bigint;
+begin
+  if not is_limited('object_bytes') then
+    return;
+  end if;
+  with gone as (delete from stored_objects s where s.tenant_id = tenant() and s.workspace_id = workspace()
+      and s.id = object and s.upload in ('', settle_object.upload) returning s.bytes)
+    select coalesce(sum(g.bytes), 0) into had from gone g;
+  if settle_object.bytes > 0 then
+    insert into stored_objects (id, bucket, key, bytes)
+      values (object, settle_object.bucket, settle_object.key, settle_object.bytes);
+  end if;
+  update quotas q set used = q.used + settle_object.bytes - had
+    where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
+end $$;
+
+-- Records objects that were there before the limit. What was settled meanwhile is newer, and stays.
+create function tenon.adopt_objects(objects bytea[], bucket text, keys text[], sizes bigint[]) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  n bigint;
+begin
+  if not is_limited('object_bytes') then
+    return;
+  end if;
+  with made as (
+    insert into stored_objects (id, bucket, key, bytes)
+      select o.id, adopt_objects.bucket, o.key, o.bytes from unnest(objects, keys, sizes) as o (id, key, bytes)
+      where o.bytes > 0
+      on conflict (tenant_id, workspace_id, id, upload) do nothing returning bytes)
+    select coalesce(sum(m.bytes), 0) into n from made m;
+  update quotas q set used = q.used + n
+    where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
+end $$;
+revoke execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+  from public;
+grant execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+  to tenon_service;

@@ -1,0 +1,47 @@
+-- Roles, schemas, and the settings that policies read. Roles are cluster-wide. The login role tenon_app may only act as
+-- one of the roles below; none of them can bypass row-level security.
+do $$
+declare
+  role text;
+begin
+  foreach role in array array['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
+      'tenon_relay', 'tenon_triggers', 'tenon_mender', 'tenon_keyring'] loop
+    if not exists (select from pg_roles where rolname = role) then
+      execute format('create role %I nologin nosuperuser nobypassrls noinherit', role);
+    end if;
+    execute format('grant %I to tenon_app', role);
+  end loop;
+end $$;
+
+create schema tenon;
+grant usage on schema tenon to tenon_app, tenon_anon, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
+  tenon_relay, tenon_triggers, tenon_mender, tenon_keyring;
+-- The tables of declared collections.
+create schema tenon_data;
+grant usage on schema tenon_data to tenon_anon, tenon_service;
+
+-- The two settings that every policy reads; transaction-local, so they end with the batch that set them.
+create function tenon.tenant() returns text stable parallel safe language sql
+  return nullif(current_setting('tenon.tenant', true), '');
+create function tenon.workspace() returns text stable parallel safe language sql
+  return nullif(current_setting('tenon.workspace', true), '');
+
+-- Grants a role privileges on a table, and by row-level security on those rows alone that are the session's workspace's
+-- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), or anybody's ('all').
+create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
+  language plpgsql as $$
+declare
+  command constant text := coalesce(substring(privileges from '^(select|update)(?: \([^)]*\))?$'), 'all');
+  rows constant text := case seen
+    when 'workspace' then 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()'
+    when 'tenant' then 'tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace())'
+    when 'all' then 'true' end;
+begin
+  execute format('alter table %s enable row level security, force row level security', relation);
+  execute format('create policy %I on %s for %s to %I using (%s)' || case command when 'all' then ' with check (%5$s)'
+    else '' end, substr(role, 7), relation, command, role, rows);
+  if privileges is not null then
+    execute format('grant %s on %s to %I', privileges, relation, role);
+  end if;
+end $$;
+revoke execute on procedure tenon.allow from public;

@@ -1,0 +1,139 @@
+-- Tenants, workspaces, their settings, and the long-running operations on them. tenon_operator sees those of all
+-- tenants; tenon_admin one tenant's.
+create table tenon.tenants (
+  id text primary key,
+  name text not null,
+  slug text not null unique,
+  state text not null check (state in
+    ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
+  -- Counts the changes of this tenant's state, so that none is made twice.
+  standing integer not null default 0,
+  -- Counts those of the tenant and all its workspaces, so that a run that is told of several knows the last.
+  suspensions integer not null default 0,
+  suspended_at timestamptz(3),
+  suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
+  suspended_reason text,
+  -- A schedule does not start what it kept for later from before this time.
+  resumed_at timestamptz(3),
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now()
+);
+call tenon.allow('tenon_operator', 'tenon.tenants', 'all', 'select, insert, update');
+create policy admin on tenon.tenants to tenon_admin
+  using (id = tenon.tenant()) with check (id = tenon.tenant());
+grant select, update on tenon.tenants to tenon_admin;
+call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
+call tenon.allow('tenon_mender', 'tenon.tenants', 'all', 'select (id, state)');
+
+create table tenon.workspaces (
+  id text primary key,
+  tenant_id text not null references tenon.tenants (id),
+  name text not null,
+  slug text not null,
+  -- Null: the workspace has no bucket, and so no identity at the object store.
+  bucket text unique,
+  state text not null check (state in
+    ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
+  standing integer not null default 0,
+  suspended_at timestamptz(3),
+  suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
+  suspended_reason text,
+  resumed_at timestamptz(3),
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  unique (tenant_id, slug),
+  unique (tenant_id, id)
+);
+call tenon.allow('tenon_operator', 'tenon.workspaces', 'all', 'select, insert, update');
+create policy admin on tenon.workspaces to tenon_admin
+  using (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()))
+  with check (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()));
+grant select, insert, update on tenon.workspaces to tenon_admin;
+call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
+call tenon.allow('tenon_mender', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
+
+-- Settings of a workspace: experimental features, what is open to anon keys, private addresses that flows may reach.
+create table tenon.services (
+  tenant_id text not null,
+  workspace_id text not null,
+  experimental jsonb not null default '[]',
+  egress_allow jsonb not null default '[]',
+  -- Absent members have their default: collections "read", objects "none", events "workspace".
+  anon jsonb not null default '{}' check (
+    coalesce(anon ->> 'collections', 'read') in ('read', 'none')
+    and coalesce(anon ->> 'objects', 'none') in ('none', 'public')
+    and coalesce(anon ->> 'events', 'workspace') in ('workspace', 'none')),
+  -- Prefixes of object keys, each ending with a slash.
+  public_read jsonb not null default '[]' check (jsonb_typeof(public_read) = 'array'),
+  updated_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
+);
+call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
+-- Only operators open private addresses.
+call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, updated_at),
+  update (experimental, anon, public_read, updated_at)');
+-- The platform reads the settings for every key of the workspace, and policies read them themselves. Keys do not learn
+-- which private addresses flows may reach.
+create policy data on tenon.services for select to tenon_anon, tenon_service
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
+grant select (tenant_id, workspace_id, anon, public_read) on tenon.services to tenon_anon, tenon_service;
+
+-- The workspace, if its anon keys read collections whose declaration does not say otherwise; null if not. Not inlined:
+-- the cost of its look-up would be part of every plan, and hide which of two indexes is the cheaper one.
+create function tenon.anon_workspace() returns text stable parallel safe cost 1 language plpgsql as $$
+begin
+  if exists (select from tenon.services s
+      where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace() and s.anon ->> 'collections' = 'none') then
+    return null;
+  end if;
+  return tenon.workspace();
+end $$;
+
+create table tenon.operations (
+  id text primary key,
+  tenant_id text not null references tenon.tenants (id),
+  type text not null,
+  target text not null,
+  workflow_id text not null,
+  state text not null check (state in ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
+  steps jsonb not null default '[]',
+  error jsonb,
+  created_at timestamptz(3) not null default now(),
+  finished_at timestamptz(3)
+);
+create index on tenon.operations (tenant_id, created_at);
+
+-- Sealed under the master key by the platform; the database sees only ciphertext.
+create table tenon.tenant_keys (
+  tenant_id text not null references tenon.tenants (id),
+  id text not null,
+  sealed bytea not null,
+  created_at timestamptz(3) not null default now(),
+  primary key (tenant_id, id)
+);
+call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
+call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, update');
+create policy admin on tenon.operations to tenon_admin
+  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
+create policy admin on tenon.tenant_keys to tenon_admin
+  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
+grant select, insert, update on tenon.operations, tenon.tenant_keys to tenon_admin;
+
+-- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_keyring
+-- sees them, one tenant's at a time. A destroyed key leaves its number, so that no other key takes its place.
+create table tenon.payload_keys (
+  tenant_id text not null default tenon.tenant() references tenon.tenants (id),
+  -- The newest encrypts, all decrypt.
+  number integer not null check (number > 0),
+  sealed bytea,
+  created_at timestamptz(3) not null default now(),
+  destroyed_at timestamptz(3),
+  primary key (tenant_id, number),
+  check ((sealed is null) = (destroyed_at is not null))
+);
+alter table tenon.payload_keys enable row level security, force row level security;
+create policy keyring on tenon.payload_keys to tenon_keyring
+  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
+grant select, insert on tenon.payload_keys to tenon_keyring;
