@@ -10,7 +10,7 @@ import { Tokens } from '../../src/activities/http-auth-oauth.ts'
 import { callHttp } from '../../src/activities/http-call.ts'
 import { Line } from '../../src/activities/line.ts'
 import { Documents } from '../../src/activities/openapi-document.ts'
-import { planOpenApi } from '../../src/activities/openapi-plan.ts'
+import { planOpenApi } from '../../src/activities/openapi-request.ts'
 import { Egress, type Inbound, type Outbound, type Sender } from '../../src/platform/egress.ts'
 import { documented, requested } from '../../src/workflows/openapi.ts'
 
