@@ -3,6 +3,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { KEYWORDS } from '../../flows-dsl/schema/vocabulary.ts'
 import { checkSchema } from '../../src/resources/schemas/language.ts'
 import { type Prepared, prepare } from '../../src/resources/schemas/prepare.ts'
 import { validateChange } from '../../src/resources/schemas/validate.ts'
@@ -85,4 +86,17 @@ test.each([
   { $ref: '#/$defs/d', $defs: { d: {} } },
 ])('%j says something of the whole document', (said) => {
   expect(prepare(checkSchema(said)).separable).toBe(false)
+})
+
+test('keywords of the table that say nothing of documents – refused in collections', () => {
+  const isRefused = (keyword: string) => {
+    try {
+      checkSchema({ properties: { a: { [keyword]: Symbol('of no type') } } })
+      return false
+    } catch (error) {
+      return String(error).includes('is not a keyword that is taken here')
+    }
+  }
+  expect(Object.keys(KEYWORDS).filter(isRefused)).toEqual(['contentEncoding', 'contentMediaType'])
+  expect(isRefused('toString')).toBe(true)
 })
