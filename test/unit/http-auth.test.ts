@@ -11,6 +11,11 @@ import { Egress } from '../../src/platform/egress.ts'
 import { MUFASA, NONCE, OPAQUE } from '../support/digest.ts'
 import { Outside } from '../support/outside.ts'
 
+/** A token that names its issuer. */
+const JWT = ['{}', '{"iss":"https://one.example"}', '']
+  .map((part) => Buffer.from(part).toString('base64url'))
+  .join('.')
+
 let outside: Outside
 let elsewhere: Outside
 beforeAll(async () => {
@@ -27,6 +32,10 @@ beforeAll(async () => {
     '/oauth2/token/long': () => ({ json: { access_token: 'x'.repeat(9_000) } }),
     '/oauth2/token/untyped': () => ({ json: { access_token: 'x', id_token: 'none', expires_in: null } }),
     '/oauth2/token/strange': () => ({ json: { access_token: 'x', token_type: 'DPoP' } }),
+    '/oauth2/token/jwt': () => ({ json: { access_token: JWT, token_type: 'bearer', expires_in: 60 } }),
+    '/slash/.well-known/openid-configuration': () => ({
+      json: { issuer: `${outside.origin}/slash/`, token_endpoint: `${outside.origin}/realm/token` },
+    }),
     '/other/.well-known/openid-configuration': () => ({
       json: { issuer: 'https://other.example', token_endpoint: `${outside.origin}/realm/token` },
     }),
@@ -260,6 +269,16 @@ describe('oauth2', () => {
     }
   })
 
+  test.each([
+    ['https://one.example', true],
+    ['https://two.example', false],
+  ])('a token that names its issuer, where `issuers` has %s: sent %s', async (issuer, isSent) => {
+    const given = oauth2({ endpoints: { token: 'oauth2/token/jwt' }, issuers: [issuer] })
+    const answer = asked('/echo', given, {}, issuer)
+    if (isSent) expect(await answer).toMatchObject({ headers: { authorization: `Bearer ${JWT}` } })
+    else expect(await failed(answer)).toMatchObject({ type: 'authentication' })
+  })
+
   test('several audiences in a JSON request: one list', async () => {
     const request = { encoding: 'application/json' }
     await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
@@ -278,7 +297,7 @@ describe('oauth2', () => {
 })
 
 describe('oidc', () => {
-  test.each(['/realm', '/realm/', '/realm/.well-known/openid-configuration'])(
+  test.each(['/realm', '/realm/', '/slash', '/realm/.well-known/openid-configuration'])(
     '%s is discovered',
     async (path) => {
       const authority = `${outside.origin}${path}`
