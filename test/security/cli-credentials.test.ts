@@ -105,6 +105,12 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
   })
 
+  test('a wrong secret – the reason of the issuer, and no token', async () => {
+    const file = { ...ofFile(), TENON_CLIENT_SECRET: 'wrong' }
+    const { code, stdout, stderr } = await tenon(['token'], file)
+    expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
+  })
+
   test('quotes around a value of the file – no part of it', async () => {
     const file = { ...ofFile(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
     const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
