@@ -188,9 +188,10 @@ function authenticationOf(scheme: Scheme, client: Fields): oauth.ClientAuth {
       body.set('client_assertion', assertion)
     }
   }
-  const method = BY_SECRET[String(authentication)]
+  const name = String(authentication)
+  const method = Object.hasOwn(BY_SECRET, name) ? BY_SECRET[name] : undefined
   if (method === undefined)
-    throw callFailure('configuration', `There is no client authentication \`${String(authentication)}\`.`)
+    throw callFailure('configuration', `There is no client authentication \`${name}\`.`)
   text('id')
   return method(text('secret'))
 }
@@ -203,7 +204,7 @@ const BY_SECRET: Readonly<Record<string, (secret: string) => oauth.ClientAuth>> 
 
 /**
  * Lets the library send through the egress guard.
- * @param encoding media type of the request's body, a form or JSON (OWS 1.0 "OAuth2 Token Request")
+ * @param encoding media type of the request's body, a form or JSON (OWS 1.0 `request.encoding`)
  */
 function optionsFor<Method, Body extends URLSearchParams | undefined>(
   line: Line,
@@ -214,8 +215,8 @@ function optionsFor<Method, Body extends URLSearchParams | undefined>(
     headers: { 'user-agent': 'tenon-flow/1' },
     [oauth.customFetch]: async (href, { method, headers, body: form }) => {
       const url = new URL(href)
-      const body = encoding === 'application/json' ? jsonBody(form) : String(form)
-      const sent = form === undefined ? {} : { body, headers: { ...headers, 'content-type': encoding } }
+      const body = form && (encoding === 'application/json' ? jsonBody(form) : form.toString())
+      const sent = body === undefined ? {} : { body, headers: { ...headers, 'content-type': encoding } }
       const outbound = { method: String(method), url, headers, ...sent }
       const { status, body: answer } = await line.send(outbound, LIMITS.tokenAnswerBytesMax)
       const isEmpty = [204, 205, 304].includes(status)
@@ -225,12 +226,12 @@ function optionsFor<Method, Body extends URLSearchParams | undefined>(
 }
 
 /** A name that comes more than once has a list. */
-function jsonBody(form: URLSearchParams | undefined): string {
-  const names = [...new Set(form?.keys())]
-  const values = names.map((name) => form?.getAll(name) ?? [])
-  return JSON.stringify(
-    Object.fromEntries(values.map((all, n) => [names[n], all.length === 1 ? all[0] : all])),
-  )
+function jsonBody(form: URLSearchParams): string {
+  const members = [...new Set(form.keys())].map((name) => {
+    const values = form.getAll(name)
+    return [name, values.length === 1 ? values[0] : values] as const
+  })
+  return JSON.stringify(Object.fromEntries(members))
 }
 
 /** If `issuers` are named, a token that says its own must be of one of them (OWS 1.0 "OAUTH2 Authentication"). */

@@ -252,6 +252,11 @@ describe('oauth2', () => {
     ['an authority that is none', { authority: 'x' }, 'configuration'],
     ['no authority', { authority: 7 }, 'authentication'],
     ['a client without a secret', { client: { id: 'runner' } }, 'authentication'],
+    [
+      'a client authentication of no name',
+      { client: { id: 'runner', secret: 'hidden', authentication: 'constructor' } },
+      'configuration',
+    ],
     ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
   ])('%s is an error, and the request is not sent', async (_name, changes, type) => {
     const before = outside.askedFor('/secured').length
