@@ -1,4 +1,7 @@
-/** Makes the certificate by which the parts of one server recognise each other over TLS. */
+/**
+ * Makes the certificate by which the parts of one server recognise each other over TLS. Node makes none, and the library
+ * that does (`@peculiar/x509`) brings eleven packages for this one certificate.
+ */
 
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { existsSync, renameSync, writeFileSync } from 'node:fs'

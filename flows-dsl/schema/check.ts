@@ -4,9 +4,7 @@ import type { Checker } from '../checker.ts'
 import type { Json } from '../ir.ts'
 import { entryOf, type Located, type LocatedEntry, type LocatedMap, plainOf } from '../located.ts'
 import { patternFault } from './pattern.ts'
-import { KEYWORDS, LATER_KEYWORDS, referenceName, type Shape, TYPES } from './vocabulary.ts'
-
-const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
+import { DIALECT, KEYWORDS, LATER_KEYWORDS, referenceName, type Shape, TYPES } from './vocabulary.ts'
 
 /** One schema of a definition while it is checked. */
 interface Reading {

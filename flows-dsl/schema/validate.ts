@@ -1,4 +1,7 @@
-/** Knows whether a value is as a schema says (JSON Schema 2020-12). Interprets: nothing is compiled, all is paid for. */
+/**
+ * Evaluates JSON Schema 2020-12. Interprets: nothing is compiled, and each step is paid for. The libraries match patterns
+ * with the regular expressions of JavaScript, which take exponential time, and none counts its steps.
+ */
 
 import { type Budget, checkDepth, spend } from '../expression/budget.ts'
 import type { Json } from '../ir.ts'

@@ -1,4 +1,4 @@
-/** Knows the words of JSON Schema 2020-12 that are there, and what stands below each. */
+/** The keywords of JSON Schema 2020-12 that schemas of flows and of collections may have, and what stands below each. */
 
 import { unescaped } from '../json.ts'
 
@@ -21,6 +21,8 @@ export type Shape =
   | 'dialect'
   | 'reference'
   | 'any'
+
+export const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 export const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object']
 

@@ -1,4 +1,7 @@
-/** Knows digest access authentication (RFC 7616): one challenge, `auth`, SHA-256 or MD5. */
+/**
+ * Digest access authentication (RFC 7616): one challenge, `auth`, SHA-256 or MD5. No library computes an answer with
+ * SHA-256, `-sess` and `userhash` without sending the request itself, past the egress guard.
+ */
 
 import { createHash, randomBytes } from 'node:crypto'
 import type { Inbound, Outbound } from '../platform/egress.ts'

@@ -1,4 +1,4 @@
-/** Knows how to read the properties of an authentication, and answers of issuers, whoever has written them. */
+/** Knows how to read the properties of an authentication, whoever has written them. */
 
 import { callFailure } from './call-failure.ts'
 
@@ -14,13 +14,4 @@ export function textOf(given: Fields, name: string, whose: string): string {
   const value = given[name]
   if (typeof value === 'string') return value
   throw callFailure('authentication', `\`${name}\` of \`${whose}\` must be a string.`)
-}
-
-/** What a body says where it is a JSON object. */
-export function jsonOf(body: Buffer): Fields | undefined {
-  try {
-    return fieldsOf(JSON.parse(body.toString('utf8')))
-  } catch {
-    return undefined
-  }
 }

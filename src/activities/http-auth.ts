@@ -4,7 +4,7 @@ import type { Inbound, Outbound } from '../platform/egress.ts'
 import { callFailure } from './call-failure.ts'
 import { sendDigest } from './http-auth-digest.ts'
 import { type Fields, fieldsOf, textOf } from './http-auth-fields.ts'
-import type { Tokens } from './http-auth-tokens.ts'
+import type { Tokens } from './http-auth-oauth.ts'
 import type { Line } from './line.ts'
 
 /** What stands between a call and the other side: the line, and the tokens of its run. */

@@ -1,5 +1,7 @@
 /** The HTTP client of the CLI: it knows the public API and nothing else. */
 
+import * as oidc from 'openid-client'
+
 /** For longer than that nobody at a terminal waits. */
 const PATIENCE_S = 60
 
@@ -94,6 +96,19 @@ export class ApiClient {
   }
 }
 
+/** The embedded issuer, as a client of it sees it. */
+export function issuerAt(url: string, clientId: string, authentication: oidc.ClientAuth): oidc.Configuration {
+  const server = {
+    issuer: `${url}/auth`,
+    authorization_endpoint: `${url}/auth/authorize`,
+    token_endpoint: `${url}/auth/token`,
+    authorization_response_iss_parameter_supported: true,
+  }
+  const configuration = new oidc.Configuration(server, clientId, undefined, authentication)
+  oidc.allowInsecureRequests(configuration)
+  return configuration
+}
+
 /**
  * OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer.
  * @param parameters `resource` and `scope`, for tokens that are not for the REST API
@@ -104,20 +119,24 @@ export async function fetchToken(
   clientSecret: string,
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<string> {
-  const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
-  const response = await fetch(`${url}/auth/token`, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ grant_type: 'client_credentials', ...parameters }).toString(),
-  }).catch((cause: unknown) => {
-    throw nobodyAt(url, cause)
-  })
-  const reply = (await response.json().catch(() => ({}))) as Record<string, string>
-  const { access_token, error_description, error } = reply
-  if (access_token === undefined)
-    throw new Error(`No token: ${error_description ?? error ?? response.status}`)
-  return access_token
+  const issuer = issuerAt(url, clientId, oidc.ClientSecretBasic(clientSecret))
+  return tokenOf(url, () => oidc.clientCredentialsGrant(issuer, parameters))
+}
+
+/** @throws Error in the words of the issuer if it refuses, or if nobody answers */
+export async function tokenOf(
+  url: string,
+  grant: () => Promise<oidc.TokenEndpointResponse>,
+): Promise<string> {
+  try {
+    return (await grant()).access_token
+  } catch (error) {
+    if (error instanceof TypeError) throw nobodyAt(url, error)
+    const challenge = error instanceof oidc.WWWAuthenticateChallengeError ? error.cause[0]?.parameters : error
+    const { error_description: text, error: code, message } = Object(challenge)
+    const what = error instanceof oidc.AuthorizationResponseError ? 'sign-in' : 'token'
+    throw new Error(`No ${what}: ${text ?? code ?? message}`, { cause: error })
+  }
 }
 
 function nobodyAt(url: string, cause: unknown): Error {

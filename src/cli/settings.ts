@@ -2,6 +2,7 @@
 
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import { ApiClient, fetchToken } from './client.ts'
 
 /** Of the file, as it was read; see {@link readSettings}. */
@@ -19,7 +20,7 @@ interface OfFile {
 const FILE = '.env.local'
 
 /**
- * `NAME=value` lines; a value set in the environment wins. If the TENON_URL in use is of another origin than that of the
+ * `NAME=value` lines, quoted or not; a value set in the environment wins. If the TENON_URL in use is of another origin than that of the
  * file, none of the file's TENON_ settings counts: its credentials and ids belong to the platform that it names.
  */
 export async function readSettings(): Promise<Settings> {
@@ -44,9 +45,7 @@ const originOf = (url: string | undefined): string | undefined =>
   url !== undefined && URL.canParse(url) && new URL(url).origin !== 'null' ? new URL(url).origin : url
 
 export async function readEnvFile(): Promise<Settings> {
-  const text = await readFile(FILE, 'utf8').catch(() => '')
-  const lines = text.split('\n').map((line) => /^([A-Z][A-Z0-9_]*)=(.*)$/.exec(line.trim()))
-  return Object.fromEntries(lines.flatMap((match) => (match ? [[match[1] ?? '', match[2]]] : [])))
+  return parseEnv(await readFile(FILE, 'utf8').catch(() => ''))
 }
 
 /** Replaces the file as a whole, readable by its owner only: it holds keys. */

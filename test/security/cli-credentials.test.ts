@@ -13,9 +13,7 @@ import { aRoom, type Room } from '../support/tenants.ts'
 /** Packed if it can be, which starts faster. */
 const mainOf = (verb = '') => {
   const packed = packedCommand(verb === 'demo' ? verb : 'token')
-  return packed === undefined
-    ? ['--import', resolve('node_modules/tsx/dist/loader.mjs'), resolve('src/cli/main.ts')]
-    : [packed]
+  return packed === undefined ? [resolve('src/cli/main.ts')] : [packed]
 }
 
 let room: Room
@@ -31,7 +29,7 @@ beforeAll(async () => {
   other = createServer((request, response) => {
     heard.push(request)
     response.setHeader('content-type', 'application/json')
-    response.end('{"access_token":"x"}')
+    response.end('{"access_token":"x","token_type":"Bearer"}')
   })
   await new Promise<void>((done) => other.listen(0, '127.0.0.1', done))
   otherUrl = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
@@ -105,6 +103,19 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     const file = { ...ofFile(), TENON_TOKEN: 'abc' }
     const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
+  })
+
+  test('a wrong secret – the reason of the issuer, and no token', async () => {
+    const file = { ...ofFile(), TENON_CLIENT_SECRET: 'wrong' }
+    const { code, stdout, stderr } = await tenon(['token'], file)
+    expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
+  })
+
+  test('quotes around a value of the file – no part of it', async () => {
+    const file = { ...ofFile(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
+    const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
+    expect(stderr).toMatch(`TENON_TOKEN of .env.local is for ${inject('tenon').url} alone`)
+    expect(await tenon(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
   })
 
   test('half of the client in the environment – the secret of the file is not sent', async () => {

@@ -4,12 +4,17 @@ import { createHmac } from 'node:crypto'
 import { ApplicationFailure } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { challengesOf, digestAnswer } from '../../src/activities/http-auth-digest.ts'
-import { Tokens } from '../../src/activities/http-auth-tokens.ts'
+import { Tokens } from '../../src/activities/http-auth-oauth.ts'
 import { callHttp } from '../../src/activities/http-call.ts'
 import { Line } from '../../src/activities/line.ts'
 import { Egress } from '../../src/platform/egress.ts'
 import { MUFASA, NONCE, OPAQUE } from '../support/digest.ts'
 import { Outside } from '../support/outside.ts'
+
+/** A token that names its issuer. */
+const JWT = ['{}', '{"iss":"https://one.example"}', '']
+  .map((part) => Buffer.from(part).toString('base64url'))
+  .join('.')
 
 let outside: Outside
 let elsewhere: Outside
@@ -25,7 +30,12 @@ beforeAll(async () => {
       headers: { 'www-authenticate': 'Digest realm="x", nonce="y", qop="auth-int"' },
     }),
     '/oauth2/token/long': () => ({ json: { access_token: 'x'.repeat(9_000) } }),
+    '/oauth2/token/untyped': () => ({ json: { access_token: 'x', id_token: 'none', expires_in: null } }),
     '/oauth2/token/strange': () => ({ json: { access_token: 'x', token_type: 'DPoP' } }),
+    '/oauth2/token/jwt': () => ({ json: { access_token: JWT, token_type: 'bearer', expires_in: 60 } }),
+    '/slash/.well-known/openid-configuration': () => ({
+      json: { issuer: `${outside.origin}/slash/`, token_endpoint: `${outside.origin}/realm/token` },
+    }),
     '/other/.well-known/openid-configuration': () => ({
       json: { issuer: 'https://other.example', token_endpoint: `${outside.origin}/realm/token` },
     }),
@@ -33,7 +43,7 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([outside.close(), elsewhere.close()]))
 
-let nowMs = 0
+let nowMs = 1_000
 let tokens = new Tokens(() => nowMs)
 
 const way = (run = 'run-1') => ({
@@ -242,12 +252,47 @@ describe('oauth2', () => {
     ['an authority that is none', { authority: 'x' }, 'configuration'],
     ['no authority', { authority: 7 }, 'authentication'],
     ['a client without a secret', { client: { id: 'runner' } }, 'authentication'],
+    [
+      'a client authentication of no name',
+      { client: { id: 'runner', secret: 'hidden', authentication: 'constructor' } },
+      'configuration',
+    ],
+    ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
   ])('%s is an error, and the request is not sent', async (_name, changes, type) => {
     const before = outside.askedFor('/secured').length
     const failure = await failed(asked('/secured', oauth2(changes), {}, 'refused'))
     expect(failure.type).toBe(type)
     expect(failure.detail).not.toContain('hidden')
     expect(outside.askedFor('/secured')).toHaveLength(before)
+  })
+
+  test('an answer without type and lifetime: its token is sent once', async () => {
+    const given = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
+    for (const count of [1, 2]) {
+      expect(await asked('/echo', given)).toMatchObject({ headers: { authorization: 'Bearer x' } })
+      expect(outside.askedFor('/oauth2/token/untyped')).toHaveLength(count)
+    }
+  })
+
+  test.each([
+    ['https://one.example', true],
+    ['https://two.example', false],
+  ])('a token that names its issuer, where `issuers` has %s: sent %s', async (issuer, isSent) => {
+    const given = oauth2({ endpoints: { token: 'oauth2/token/jwt' }, issuers: [issuer] })
+    const answer = asked('/echo', given, {}, issuer)
+    if (isSent) expect(await answer).toMatchObject({ headers: { authorization: `Bearer ${JWT}` } })
+    else expect(await failed(answer)).toMatchObject({ type: 'authentication' })
+  })
+
+  test('several audiences in a JSON request: one list', async () => {
+    const request = { encoding: 'application/json' }
+    await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
+    const sent = outside.askedFor('/oauth2/token').at(-1)
+    expect(sent?.headers['content-type']).toBe('application/json')
+    expect(JSON.parse(sent?.body ?? '')).toMatchObject({
+      audience: ['600', '601'],
+      grant_type: 'client_credentials',
+    })
   })
 
   test('an issuer that is not to be reached gets no credentials', async () => {
@@ -257,7 +302,7 @@ describe('oauth2', () => {
 })
 
 describe('oidc', () => {
-  test.each(['/realm', '/realm/', '/realm/.well-known/openid-configuration'])(
+  test.each(['/realm', '/realm/', '/slash', '/realm/.well-known/openid-configuration'])(
     '%s is discovered',
     async (path) => {
       const authority = `${outside.origin}${path}`

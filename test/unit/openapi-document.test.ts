@@ -1,7 +1,7 @@
 /** OpenAPI documents from strangers: read, kept for one workspace, and no burden to anybody else. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Tokens } from '../../src/activities/http-auth-tokens.ts'
+import { Tokens } from '../../src/activities/http-auth-oauth.ts'
 import { Line } from '../../src/activities/line.ts'
 import { Documents } from '../../src/activities/openapi-document.ts'
 import { Egress } from '../../src/platform/egress.ts'

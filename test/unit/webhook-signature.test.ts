@@ -1,5 +1,7 @@
 /** Signatures of webhooks: the vectors of Standard Webhooks, both edges of the clock, and what is no signature. */
 
+import fc from 'fast-check'
+import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
 import { type Delivery, makeSecret, sign, verify } from '../../src/platform/webhooks/signature.ts'
 
@@ -100,4 +102,30 @@ test('a secret has 32 random bytes', () => {
   expect(new Set(secrets).size).toBe(100)
   for (const secret of secrets) expect(Buffer.from(secret.slice(6), 'base64')).toHaveLength(32)
   expect(secrets[0]).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+})
+
+test('the library of the project: each verifies what the other signs, and neither takes another body', () => {
+  const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/)
+  fc.assert(
+    fc.property(
+      id,
+      fc.string({ unit: 'grapheme' }),
+      fc.integer({ min: -290, max: 290 }),
+      (id, body, lateS) => {
+        const secret = makeSecret()
+        const library = new Webhook(secret)
+        const seconds = Math.floor(Date.now() / 1_000) + lateS
+        const headers = { 'webhook-id': id, 'webhook-timestamp': String(seconds) }
+        const theirs = { ...headers, 'webhook-signature': library.sign(id, new Date(seconds * 1_000), body) }
+        const ours = { ...headers, 'webhook-signature': sign(secret, id, seconds, Buffer.from(body)) }
+        expect(verify({ headers: theirs, body: Buffer.from(body) }, [secret], Date.now())).toBeDefined()
+        expect(
+          verify({ headers: theirs, body: Buffer.from(`${body}.`) }, [secret], Date.now()),
+        ).toBeUndefined()
+        expect(() => library.verify(body, ours, { jsonParse: false })).not.toThrow()
+        expect(() => library.verify(`${body}.`, ours)).toThrow('signature')
+      },
+    ),
+    { numRuns: 200 },
+  )
 })

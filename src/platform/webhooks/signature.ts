@@ -1,4 +1,7 @@
-/** Signatures of webhooks (Standard Webhooks 1.0): HMAC-SHA256 over id, time and the bytes of the body. */
+/**
+ * Signatures of webhooks (Standard Webhooks 1.0): HMAC-SHA256 over id, time and the bytes of the body. The library of the
+ * project tests this; it verifies by its own clock, one secret, and a body that is text.
+ */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'

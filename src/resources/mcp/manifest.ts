@@ -1,6 +1,6 @@
 /** The manifest of a version: all that clients see of it and all that its tools may run, under one digest. */
 
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { Compile, type Validator } from 'typebox/compile'
 import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
@@ -56,12 +56,15 @@ export async function published(
   return made
 }
 
+/** The schemas are those of own operations: no text of a tenant is compiled. */
 function validator(): Published['faults'] {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: false })
-  const compiled = new Map<string, ValidateFunction>()
+  const compiled = new Map<string, Validator>()
   return (tool, args) => {
-    const check = compiled.get(tool.name) ?? ajv.compile(tool.input_schema)
-    compiled.set(tool.name, check)
-    return check(args) ? undefined : ajv.errorsText(check.errors, { dataVar: 'arguments' }).slice(0, 500)
+    const schema = compiled.get(tool.name) ?? Compile(tool.input_schema)
+    compiled.set(tool.name, schema)
+    if (schema.Check(args)) return undefined
+    // `boolean` is the shadow of `additionalProperties: false`.
+    const fault = schema.Errors(args).find(({ keyword }) => keyword !== 'boolean')
+    return `arguments${fault?.instancePath ?? ''} ${fault?.message ?? 'are not valid'}`.slice(0, 500)
   }
 }

@@ -2,6 +2,8 @@
 
 import Format from 'typebox/format'
 import { patternFault } from '../../../flows-dsl/schema/pattern.ts'
+import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../flows-dsl/schema/vocabulary.ts'
+import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -10,8 +12,6 @@ import { type InputError, Problem } from '../../core/problem.ts'
 export type Schema = boolean | SchemaObject
 export type SchemaObject = Readonly<Record<string, unknown>>
 
-const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
-const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object']
 /** Those of the library that are regular and cheap; `regex` would compile what a document holds. */
 const FORMATS = [
   'date-time',
@@ -30,102 +30,74 @@ const FORMATS = [
 
 const isObject = (value: unknown): value is SchemaObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0
-const isNames = (value: unknown) =>
+const isNames = (value: unknown): value is readonly string[] =>
   Array.isArray(value) &&
   new Set(value).size === value.length &&
   value.every((name) => typeof name === 'string')
 const oneOf = (list: readonly string[], value: unknown) => typeof value === 'string' && list.includes(value)
 
-/** What stands below a keyword: a schema, several in an array, several by name; else a test of its value. */
-type Keyword =
-  | 'schema'
-  | 'schemas'
-  | 'named'
-  | 'patterns'
-  | { readonly wants: string; readonly fits: (value: unknown) => boolean }
+/** Keywords below which there are schemas: one, several in an array, several by name or by pattern. */
+type Below = 'schema' | 'schemas' | 'schemaMap' | 'patternMap'
 
-const count: Keyword = { wants: 'a whole number, 0 or more', fits: isCount }
-const number: Keyword = { wants: 'a number', fits: (value) => typeof value === 'number' }
-const flag: Keyword = { wants: 'true or false', fits: (value) => typeof value === 'boolean' }
-const text: Keyword = { wants: 'a text', fits: (value) => typeof value === 'string' }
-const anything: Keyword = { wants: 'any value', fits: () => true }
+interface Test {
+  readonly wants: string
+  readonly fits: (value: unknown) => boolean
+}
 
-/** Keywords that are not here are refused: what is ignored would look as if it held. */
-const KEYWORDS: Readonly<Record<string, Keyword>> = {
-  $schema: { wants: DIALECT, fits: (value) => value === DIALECT },
-  $comment: text,
-  title: text,
-  description: text,
-  default: anything,
-  examples: { wants: 'a list', fits: Array.isArray },
-  deprecated: flag,
-  readOnly: flag,
-  writeOnly: flag,
-  $defs: 'named',
-  $ref: {
+const text: Test = { wants: 'a text', fits: (value) => typeof value === 'string' }
+
+/** What the value of a keyword without schemas must be. */
+const TESTS: Readonly<Record<Exclude<Shape, Below>, Test>> = {
+  any: { wants: 'any value', fits: () => true },
+  boolean: { wants: 'true or false', fits: (value) => typeof value === 'boolean' },
+  count: {
+    wants: 'a whole number, 0 or more',
+    fits: (value) => Number.isSafeInteger(value) && Number(value) >= 0,
+  },
+  number: { wants: 'a number', fits: (value) => typeof value === 'number' },
+  positive: { wants: 'a number above 0', fits: (value) => typeof value === 'number' && value > 0 },
+  text,
+  pattern: text,
+  texts: { wants: 'a list of different names', fits: isNames },
+  textsMap: {
+    wants: 'lists of names by name',
+    fits: (value) => isObject(value) && Object.values(value).every(isNames),
+  },
+  types: {
+    wants: `one or several of ${TYPES.join(', ')}`,
+    fits: (value) =>
+      oneOf(TYPES, value) || (isNames(value) && value.length > 0 && value.every((t) => oneOf(TYPES, t))),
+  },
+  values: { wants: 'a list', fits: Array.isArray },
+  dialect: { wants: DIALECT, fits: (value) => value === DIALECT },
+  reference: {
     wants: 'a reference of the form #/$defs/name',
     fits: (value) => typeof value === 'string' && /^#\/\$defs\/[^/%]+$/.test(value),
   },
-  type: {
-    wants: `one or several of ${TYPES.join(', ')}`,
-    fits: (value) =>
-      oneOf(TYPES, value) ||
-      (isNames(value) && (value as []).length > 0 && (value as []).every((t) => oneOf(TYPES, t))),
-  },
+}
+
+/** Keywords that say less here than in flows. */
+const NARROWER: Readonly<Record<string, Test>> = {
   enum: {
     wants: `a list of 1 to ${LIMITS.schemaEnumMax} values`,
     fits: (value) => Array.isArray(value) && value.length > 0 && value.length <= LIMITS.schemaEnumMax,
   },
-  const: anything,
-  minimum: number,
-  maximum: number,
-  exclusiveMinimum: number,
-  exclusiveMaximum: number,
-  multipleOf: { wants: 'a number above 0', fits: (value) => typeof value === 'number' && value > 0 },
-  minLength: count,
-  maxLength: count,
-  pattern: text,
   format: {
     wants: `one of ${FORMATS.join(', ')}`,
     fits: (value) => oneOf(FORMATS, value) && Format.Has(String(value)),
   },
-  items: 'schema',
-  prefixItems: 'schemas',
-  contains: 'schema',
-  minContains: count,
-  maxContains: count,
-  minItems: count,
-  maxItems: count,
-  uniqueItems: flag,
-  properties: 'named',
-  patternProperties: 'patterns',
-  additionalProperties: 'schema',
-  propertyNames: 'schema',
-  required: { wants: 'a list of different names', fits: isNames },
-  minProperties: count,
-  maxProperties: count,
-  dependentRequired: {
-    wants: 'lists of names by name',
-    fits: (value) => isObject(value) && Object.values(value).every(isNames),
-  },
-  dependentSchemas: 'named',
-  allOf: 'schemas',
-  anyOf: 'schemas',
-  oneOf: 'schemas',
-  not: 'schema',
-  if: 'schema',
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-  then: 'schema',
-  else: 'schema',
 }
 
+const NOT_TAKEN = ['contentEncoding', 'contentMediaType']
 const ANNOTATIONS = ['title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly']
 
-/** Keywords that say something about documents, with what stands below them; references are resolved apart. */
-export const SAID: Readonly<Record<string, Keyword>> = Object.fromEntries(
-  Object.entries(KEYWORDS).filter(([name]) => !name.startsWith('$') && !ANNOTATIONS.includes(name)),
-)
+/** The shape of a keyword. One that has none is refused: what is ignored would look as if it held. */
+const shapeOf = (name: string): Shape | undefined =>
+  Object.hasOwn(KEYWORDS, name) && !NOT_TAKEN.includes(name) ? KEYWORDS[name] : undefined
+
+/** The shape of a keyword that says something about documents; references are resolved apart. */
+export const saidShapeOf = (name: string): Shape | undefined =>
+  name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
 interface Walk {
   readonly errors: InputError[]
@@ -140,7 +112,7 @@ interface Walk {
 export function checkSchema(schema: unknown): SchemaObject {
   const walk: Walk = { errors: [], nodes: 0 }
   if (!isObject(schema)) fault(walk, '', 'must be an object')
-  else if (depthOf(schema) > LIMITS.schemaDepthMax)
+  else if (deeper(schema, LIMITS.schemaDepthMax))
     fault(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
   else checkWhole(walk, schema)
   if (walk.errors.length === 0) return schema as SchemaObject
@@ -178,21 +150,22 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
   }
   for (const [name, value] of Object.entries(schema)) {
     const at = `${pointer}/${cutToken(name)}`
-    const keyword = Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name] : undefined
-    if (keyword === undefined) fault(walk, at, 'is not a keyword that is taken here')
+    const shape = shapeOf(name)
+    if (shape === undefined) fault(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
-    else checkKeyword(walk, keyword, value, at)
+    else checkKeyword(walk, NARROWER[name] ?? shape, value, at)
     if (name === 'pattern' && typeof value === 'string') fault(walk, at, patternFault(value))
   }
 }
 
-function checkKeyword(walk: Walk, keyword: Keyword, value: unknown, at: string): void {
-  if (typeof keyword === 'object') {
-    if (!keyword.fits(value)) fault(walk, at, `must be ${keyword.wants}`)
-  } else if (keyword === 'schema') check(walk, value, at)
-  else if (keyword === 'schemas') checkList(walk, value, at)
-  else if (!isObject(value)) fault(walk, at, 'must be schemas by name')
-  else for (const [name, item] of Object.entries(value)) checkNamed(walk, keyword, name, item, at)
+function checkKeyword(walk: Walk, wanted: Shape | Test, value: unknown, at: string): void {
+  if (wanted === 'schema') check(walk, value, at)
+  else if (wanted === 'schemas') checkList(walk, value, at)
+  else if (wanted === 'schemaMap' || wanted === 'patternMap') checkNamed(walk, wanted, value, at)
+  else {
+    const { wants, fits } = typeof wanted === 'string' ? TESTS[wanted] : wanted
+    if (!fits(value)) fault(walk, at, `must be ${wants}`)
+  }
 }
 
 function checkList(walk: Walk, value: unknown, at: string): void {
@@ -200,19 +173,13 @@ function checkList(walk: Walk, value: unknown, at: string): void {
   else for (const [index, item] of value.entries()) check(walk, item, `${at}/${index}`)
 }
 
-function checkNamed(walk: Walk, keyword: Keyword, name: string, schema: unknown, at: string): void {
-  const pointer = `${at}/${cutToken(name)}`
-  if (keyword === 'patterns') fault(walk, pointer, patternFault(name))
-  check(walk, schema, pointer)
-}
-
-/** Stops as soon as it is too much, however deep the value is. */
-function depthOf(value: unknown, depth = 0): number {
-  if (typeof value !== 'object' || value === null || depth > LIMITS.schemaDepthMax) return depth
-  return Object.values(value).reduce<number>(
-    (deepest, item) => Math.max(deepest, depthOf(item, depth + 1)),
-    depth,
-  )
+function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void {
+  if (!isObject(value)) fault(walk, at, 'must be schemas by name')
+  for (const [name, schema] of Object.entries(isObject(value) ? value : {})) {
+    const pointer = `${at}/${cutToken(name)}`
+    if (shape === 'patternMap') fault(walk, pointer, patternFault(name))
+    check(walk, schema, pointer)
+  }
 }
 
 function fault(walk: Walk, pointer: string, detail: string | undefined): void {

@@ -1,10 +1,10 @@
 /** A schema as it is evaluated: references replaced by what they mean, annotations gone, its cost known. */
 
 import { unescaped } from '../../../flows-dsl/json.ts'
+import type { Shape } from '../../../flows-dsl/schema/vocabulary.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { type Glance, glanceOf } from './glance.ts'
-import { SAID, type Schema, type SchemaObject } from './language.ts'
+import { type Schema, type SchemaObject, saidShapeOf } from './language.ts'
 
 interface Built {
   readonly schema: Schema
@@ -15,8 +15,6 @@ interface Built {
 export interface Prepared extends Built {
   /** It says things about single members only, so that whoever changes some need not ask for the others. */
   readonly separable: boolean
-  /** Where it is plain. */
-  readonly glance?: Glance
 }
 
 /** Keywords that judge each member by its own name and value; `required` by whether it is there at all. */
@@ -39,9 +37,7 @@ export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
   const built = builder.build(root as Schema)
   const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
-  const glance = glanceOf(built.schema)
-  if (built.size <= LIMITS.schemaExpandedMax)
-    return { ...built, separable, ...(glance !== undefined && { glance }) }
+  if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
   throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
 }
 
@@ -64,22 +60,21 @@ class Builder {
   }
 
   #keyword(made: Made, name: string, value: unknown): void {
-    const keyword = SAID[name]
-    if (keyword === undefined) return
-    made.said.push([name, this.#below(made, keyword, value)])
+    const shape = saidShapeOf(name)
+    if (shape !== undefined) made.said.push([name, this.#below(made, shape, value)])
   }
 
-  #below(made: Made, keyword: (typeof SAID)[string], value: unknown): unknown {
-    if (typeof keyword === 'object') {
-      made.size += listed(value)
-      return value
+  #below(made: Made, shape: Shape, value: unknown): unknown {
+    if (shape === 'schema') return this.#part(made, value)
+    if (shape === 'schemas') return (value as unknown[]).map((item) => this.#part(made, item))
+    if (shape === 'schemaMap' || shape === 'patternMap') {
+      const parts = Object.entries(value as object).map(
+        ([name, item]) => [name, this.#part(made, item)] as const,
+      )
+      return Object.fromEntries(parts)
     }
-    if (keyword === 'schema') return this.#part(made, value)
-    if (keyword === 'schemas') return (value as unknown[]).map((item) => this.#part(made, item))
-    const named = Object.entries(value as object).map(
-      ([name, item]) => [name, this.#part(made, item)] as const,
-    )
-    return Object.fromEntries(named)
+    made.size += listed(value)
+    return value
   }
 
   #part(made: Made, schema: unknown): Schema {

@@ -29,7 +29,6 @@ export interface Validation {
  *   if it takes more than `validationSteps`
  */
 export function validateDocument(prepared: Prepared, fields: object): readonly Fault[] | Validation {
-  if (prepared.glance?.(fields as Readonly<Record<string, unknown>>, true)) return []
   return attempt({ schema: prepared.schema, fields })
 }
 
@@ -40,7 +39,6 @@ export function validateDocument(prepared: Prepared, fields: object): readonly F
  * @returns as {@link validateDocument}
  */
 export function validateChange(prepared: Prepared, fields: object): readonly Fault[] | Validation {
-  if (prepared.glance?.(fields as Readonly<Record<string, unknown>>, false)) return []
   const { required: _required, ...ofMembers } = Object(prepared.schema)
   return attempt({ schema: ofMembers, fields })
 }
