@@ -1,7 +1,7 @@
 /** What is limited in a workspace, as a node remembers it: where nothing is, a request pays nothing for quotas. */
 
-import type { Weighed } from './memo.ts'
 import { type Sql, sql } from './pg/sql.ts'
+import type { Sized } from './ttl-cache.ts'
 
 /** The key under which it is remembered. */
 export const LIMITED = 'limited'
@@ -10,7 +10,7 @@ const NAME_BYTES = 64
 /** What of a workspace's scope is needed for it. */
 export interface Asking {
   rows<T extends object>(statement: Sql): Promise<T[]>
-  memo<T>(key: string, load: () => Promise<Weighed<T>>): Promise<T>
+  memo<T>(key: string, load: () => Promise<Sized<T>>): Promise<T>
 }
 
 /** Asked once in a few seconds, so other nodes heed a limit that was not there before after `LIMITS.memoMs`. */

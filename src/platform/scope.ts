@@ -10,7 +10,6 @@ import type { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
 import { type AdminBounds, mandateOf } from './mandates.ts'
-import { memoKey, type Weighed } from './memo.ts'
 import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
@@ -18,6 +17,7 @@ import type { Parts } from './parts.ts'
 import { PayloadDesk } from './payloads/desk.ts'
 import type { Sql } from './pg/sql.ts'
 import { purposeIn } from './secrets.ts'
+import { memoKey, type Sized } from './ttl-cache.ts'
 
 /**
  * The structure of tenants. An operator's sees the metadata of all tenants and no document of any; a tenant
@@ -91,7 +91,7 @@ export class AdminScope extends Scope {
 
   /** Makes this node forget at once what a workspace's scopes remember under the key. */
   forget(ref: WorkspaceRef, key: string): void {
-    this.parts.memo.forget(memoKey(ref, key))
+    this.parts.memo.drop(memoKey(ref, key))
   }
 
   /** How many event streams each tenant may have, and how many this one has open; null where that is not known. */
@@ -203,11 +203,11 @@ export class WorkspaceScope extends Scope {
   }
 
   /** What `load` gave within the last few seconds, in any scope of this workspace on this node, or gives now. */
-  memo<T>(key: string, load: () => Promise<Weighed<T>>): Promise<T> {
-    return this.parts.memo.of(memoKey(this.ref, key), load)
+  async memo<T>(key: string, load: () => Promise<Sized<T>>): Promise<T> {
+    return (await this.parts.memo.load(memoKey(this.ref, key), load)).value as T
   }
 
   forget(key: string): void {
-    this.parts.memo.forget(memoKey(this.ref, key))
+    this.parts.memo.drop(memoKey(this.ref, key))
   }
 }
