@@ -6,6 +6,7 @@
 
 import { createHash, createHmac } from 'node:crypto'
 import type { Payload, PayloadCodec, SerializationContext } from '@temporalio/common'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { MARK, type Mark } from '../../core/payload-mark.ts'
 import { Problem } from '../../core/problem.ts'
@@ -14,7 +15,6 @@ import { PURPOSE, REJECTED } from '../../core/work-input.ts'
 import { insist } from '../insist.ts'
 import { openWith, sealWith } from '../sealing.ts'
 import { expand, fromBytes, squeeze, toBytes } from './frame.ts'
-import { Kept } from './kept.ts'
 import type { PayloadStore } from './store.ts'
 import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
 
@@ -52,7 +52,11 @@ export class TenantCodec implements PayloadCodec {
   readonly #keys: TenantKeys
   readonly #store: PayloadStore
   readonly #patience: Patience
-  readonly #kept = new Kept(keptBytesMax)
+  /** What was read or stored not long ago, by its name. */
+  readonly #kept = new LRUCache<string, Buffer>({
+    maxSize: keptBytesMax,
+    sizeCalculation: ({ length }) => length,
+  })
 
   constructor(keys: TenantKeys, store: PayloadStore, patience: Patience) {
     this.#keys = keys
