@@ -1,6 +1,7 @@
 /** Several statements in one round trip: extended-protocol messages up to one Sync are one transaction. */
 
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { type Connection, type Submittable, types } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -48,7 +49,7 @@ export class Batch implements Submittable {
   constructor(statements: readonly Sql[], own = 0) {
     this.#statements = statements
     this.#own = own
-    this.#names = statements.map((statement) => nameOf(statement.text))
+    this.#names = statements.map((statement) => NAMES.memo(statement.text))
     this.#rows = statements.map(() => [])
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -152,17 +153,11 @@ export class Batch implements Submittable {
 const tooMuch = () =>
   new Problem('output_too_large', { detail: `The answer has more than ${LIMITS.rowsBytesMax} bytes.` })
 
-const NAMES = new Map<string, string>()
-
 /** A statement's name is a digest of its text: the same text is prepared once per connection. */
-function nameOf(text: string): string {
-  const known = NAMES.get(text)
-  if (known !== undefined) return known
-  if (NAMES.size >= LIMITS.preparedStatementsMax * 4) NAMES.clear()
-  const name = createHash('sha256').update(text).digest('base64url').slice(0, 22)
-  NAMES.set(text, name)
-  return name
-}
+const NAMES = new LRUCache<string, string>({
+  max: LIMITS.preparedStatementsMax * 4,
+  memoMethod: (text) => createHash('sha256').update(text).digest('base64url').slice(0, 22),
+})
 
 /** `2026-01-01 00:00:00.123+00`, as most of them are; a page has dozens. */
 const iso: Parser = (text) =>

@@ -1,5 +1,6 @@
 /** Templates of statements on documents, and where such a statement has its values from. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Kind, type MakeSlot, Sql, type SqlValue, sql } from '../../../platform/pg/sql.ts'
 import type { Table, TableColumn } from './table.ts'
@@ -40,15 +41,19 @@ type Build = (slot: FillingSlot) => Sql
 type Statement = (filling: Filling) => Sql
 
 /** By the table, then by what the text of the statement depends on. */
-const STATEMENTS = new WeakMap<Table, Map<string, Statement>>()
-const KINDS = new WeakMap<Table, Map<string, Kind<Filling>>>()
+const STATEMENTS = new WeakMap<Table, LRUCache<string, Statement>>()
+const KINDS = new WeakMap<Table, LRUCache<string, Kind<Filling>>>()
 
-function shapeOf<T>(all: WeakMap<Table, Map<string, T>>, table: Table, shape: string, make: () => T): T {
-  const known = all.get(table) ?? new Map<string, T>()
+function shapeOf<T extends object>(
+  all: WeakMap<Table, LRUCache<string, T>>,
+  table: Table,
+  shape: string,
+  make: () => T,
+): T {
+  const known = all.get(table) ?? new LRUCache<string, T>({ max: LIMITS.statementShapesMax })
   all.set(table, known)
   const found = known.get(shape)
   if (found !== undefined) return found
-  if (known.size >= LIMITS.statementShapesMax) known.clear()
   const made = make()
   known.set(shape, made)
   return made
