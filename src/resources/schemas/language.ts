@@ -2,6 +2,7 @@
 
 import Format from 'typebox/format'
 import { patternFault } from '../../../flows-dsl/schema/pattern.ts'
+import { isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -28,8 +29,6 @@ const FORMATS = [
   'json-pointer',
 ]
 
-const isObject = (value: unknown): value is SchemaObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0
 const isNames = (value: unknown) =>
   Array.isArray(value) &&
