@@ -2,10 +2,9 @@
 
 import { uuidOf } from '../../core/ids.ts'
 import { type FlowRunInput, type PlaceTurn, RUN_PROTOCOL, type RunTrigger } from '../../core/run.ts'
-import type { Json } from '../../core/work.ts'
+import { type Json, QUEUES } from '../../core/work.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { QUEUES } from '../../platform/temporal.ts'
 import { opened, shownAs } from './secret-values.ts'
 
 /** By name, in hex; nothing where none is there. */

@@ -1,8 +1,8 @@
 /** What triggers have outside the database follows their rows: at once, and by a durable workflow should that fail. */
 
 import type { RegistrationInput } from '../../../core/trigger.ts'
+import { QUEUES } from '../../../core/work.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { QUEUES } from '../../../platform/temporal.ts'
 import { TRIGGER_KINDS } from './kinds.ts'
 import { triggersOf } from './rows.ts'
 import type { Trigger } from './trigger.ts'
