@@ -3,7 +3,7 @@
 import type { RegistrationInput } from '../../../core/trigger.ts'
 import { QUEUES } from '../../../core/work.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { TRIGGER_KINDS } from './kinds.ts'
+import { DECLARABLE } from './kinds.ts'
 import { triggersOf } from './rows.ts'
 import type { Trigger } from './trigger.ts'
 
@@ -72,5 +72,5 @@ export async function register(scope: WorkspaceScope, { flow_id, before }: Regis
 }
 
 function outsideOf(kind: Trigger['kind']) {
-  return TRIGGER_KINDS.find((one) => one.kind === kind)?.outside
+  return DECLARABLE.find((one) => one.kind === kind)?.outside
 }
