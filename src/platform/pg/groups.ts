@@ -1,4 +1,7 @@
-/** Lets small transactions of one mandate that are asked for at the same time be one: they share what a transaction costs. */
+/**
+ * Lets small transactions of one mandate that are asked for at the same time be one: they share what a transaction costs.
+ * With sixty-four at once, an insert takes 2.6 times the processor's time without it, a read 1.9, an update 2.4 (decision 74).
+ */
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
