@@ -68,11 +68,7 @@ export class OAuthClients {
   /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
   async #look(id: string): Promise<Known | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
-    const known = this.#known.get(id)
-    if (known !== undefined) return known ?? undefined
-    const row = await this.#read(id)
-    this.#known.set(id, row ?? null)
-    return row
+    return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
 
   #read(id: string): Promise<Known | undefined> {
