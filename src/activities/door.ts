@@ -2,16 +2,16 @@
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure, defaultPayloadConverter, type Headers } from '@temporalio/common'
+import { ApplicationFailure } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
-import { HOPS_HEADER } from '../core/run.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
 import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
+import { hopsIn } from '../workflows/hops.ts'
 import type { FunctionCall } from './contract.ts'
 
 /** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
@@ -38,7 +38,7 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
       const args = argumentsOf(info, input.args)
       const begun = begunOf(info, args)
       try {
-        const call = { ...callOf(info, begun), hops: hopsIn(input.headers) }
+        const call = { ...callOf(info, begun), hops: hopsIn(input.headers) ?? 0 }
         return await next({ ...input, args: [call, ...args] })
       } catch (error) {
         throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
@@ -59,11 +59,6 @@ const CALLS = ['callFunction', 'callHttp', 'tryHttp', 'planOpenApi', 'beginSubfl
 /** Not to be tried again by itself: the run waits until it is resumed. */
 function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
-}
-
-function hopsIn(headers: Headers): number {
-  const payload = headers[HOPS_HEADER]
-  return payload === undefined || payload === null ? 0 : defaultPayloadConverter.fromPayload<number>(payload)
 }
 
 /** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */

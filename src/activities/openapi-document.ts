@@ -1,5 +1,6 @@
 /** Knows OpenAPI documents: fetched through the guard, read as JSON or YAML, and kept for a while for one workspace. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import { callFailure } from './call-failure.ts'
 import { sendAs, type Way } from './http-auth.ts'
@@ -7,20 +8,13 @@ import { type Fields, fieldsOf } from './http-auth-fields.ts'
 import { toUrl } from './http-call.ts'
 import { readYaml } from './openapi-yaml.ts'
 
-interface Kept {
-  readonly document: Fields
-  readonly bytes: number
-  readonly untilMs: number
-}
-
 export class Documents {
-  readonly #kept = new Map<string, Kept>()
-  readonly #now: () => number
-  #bytes = 0
+  readonly #kept: LRUCache<string, Fields>
 
-  /** @param now milliseconds that never go back */
+  /** @param now a clock in milliseconds that never goes back, and is never 0 */
   constructor(now: () => number = () => performance.now()) {
-    this.#now = now
+    const { keptMs: ttl, keptBytesMax: maxSize } = LIMITS.openApi
+    this.#kept = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
   }
 
   /**
@@ -32,35 +26,12 @@ export class Documents {
     const url = toUrl(resource['endpoint'])
     const { authentication } = resource
     const key = `${workspace} ${url.href}`
-    const kept = authentication === undefined ? this.#found(key) : undefined
+    const kept = authentication === undefined ? this.#kept.get(key) : undefined
     if (kept !== undefined) return { document: kept, url }
     const text = await fetched(url, authentication, way)
     const document = versioned(await read(text, workspace))
-    if (authentication === undefined) this.#keep(key, document, Buffer.byteLength(text))
+    if (authentication === undefined) this.#kept.set(key, document, { size: Buffer.byteLength(text) })
     return { document, url }
-  }
-
-  #found(key: string): Fields | undefined {
-    const kept = this.#kept.get(key)
-    if (kept === undefined || kept.untilMs > this.#now()) return kept?.document
-    this.#drop(key)
-    return undefined
-  }
-
-  /** The oldest go until there is room. */
-  #keep(key: string, document: Fields, bytes: number): void {
-    this.#drop(key)
-    for (const oldest of this.#kept.keys()) {
-      if (this.#bytes + bytes <= LIMITS.openApi.keptBytesMax) break
-      this.#drop(oldest)
-    }
-    this.#bytes += bytes
-    this.#kept.set(key, { document, bytes, untilMs: this.#now() + LIMITS.openApi.keptMs })
-  }
-
-  #drop(key: string): void {
-    this.#bytes -= this.#kept.get(key)?.bytes ?? 0
-    this.#kept.delete(key)
   }
 }
 

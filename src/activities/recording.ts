@@ -7,8 +7,8 @@ import { Problem } from '../core/problem.ts'
 import type { RunUpdate } from '../core/run.ts'
 import { refOf } from '../core/tenant.ts'
 import type { Access } from '../platform/access.ts'
-import { insist } from '../platform/insist.ts'
 import type { Log } from '../platform/log.ts'
+import { retryTransient } from '../platform/retry.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { recordRun } from '../resources/flows/projection.ts'
 import type { Records } from './contract.ts'
@@ -30,7 +30,7 @@ export function recording(access: Access, log: Log): InjectedSinks<Records> {
           try {
             const scope = scopeOf(access, workflowId, update)
             const write = () => recordRun(scope, update)
-            await insist(holdMs, write).catch((error: unknown) => {
+            await retryTransient(holdMs, write).catch((error: unknown) => {
               if (!mayYetSucceed(error)) throw error
               late.add(workflowId, write)
             })
@@ -56,7 +56,7 @@ class Late {
     // A task that is done again says the same.
     if (this.#runs.has(workflowId)) return
     this.#runs.add(workflowId)
-    void insist(patienceMs, write, mayYetSucceed)
+    void retryTransient(patienceMs, write, mayYetSucceed)
       .catch((error: unknown) => lost(this.#log, workflowId, error))
       .finally(() => this.#runs.delete(workflowId))
   }

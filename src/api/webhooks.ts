@@ -5,6 +5,7 @@
  */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -44,7 +45,7 @@ export async function mountWebhooks(app: FastifyInstance, platform: Platform): P
 class WebhookDoor {
   readonly #platform: Platform
   /** Who has signed well: he is not refused for what his neighbours guess. */
-  readonly #senders = new Set<string>()
+  readonly #senders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
 
   constructor(platform: Platform) {
     this.#platform = platform
@@ -80,8 +81,7 @@ class WebhookDoor {
     const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
     request.room = ref
     request.trace = { place: ref, sure: true, actor, before: null, after: null }
-    if (this.#senders.size >= LIMITS.webhookSendersKnownMax) this.#senders.clear()
-    this.#senders.add(senderOf(request))
+    this.#senders.set(senderOf(request), true)
   }
 }
 

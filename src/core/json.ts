@@ -23,6 +23,10 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
+/** Whether a value is an object of JSON, and no array. */
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 /** Whether a value is nested deeper than a run takes. */
 export const tooDeep = (value: unknown): boolean => deeper(value, LIMITS.runInputDepthMax)
 

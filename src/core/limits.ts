@@ -162,7 +162,7 @@ export const LIMITS = {
   storeIdleMs: 60_000,
   /** How long after a policy was written a gateway of the store may not have heard of it; it heals by itself. */
   storeOpeningMs: 3_000,
-  storeOpeningPauseMs: 100,
+  storeOpeningPauseMs: { min: 100, max: 100 },
   storageIdentitiesCachedMax: 500,
   storageIdentityCacheMs: 60_000,
   schemaBytesMax: 65_536,

@@ -1,5 +1,6 @@
 /** What is a secret, by its name or by its look, and what stands in its place wherever something is kept or logged. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from './limits.ts'
 
 export const REDACTED = '[redacted]'
@@ -14,17 +15,14 @@ const NAMES = new Set([
 ])
 
 /** Of names that came before: the same few come with every document. */
-const known = new Map<string, boolean>()
+const known = new LRUCache<string, boolean>({
+  max: LIMITS.secretNamesKnownMax,
+  memoMethod: (name) => NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, '')),
+})
 
 /** Whether what stands under this name is a secret, whatever it looks like. */
 export function isSecretName(name: string): boolean {
-  if (name.length > LIMITS.secretNameCharsMax) return false
-  const found = known.get(name)
-  if (found !== undefined) return found
-  const secret = NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, ''))
-  if (known.size >= LIMITS.secretNamesKnownMax) known.clear()
-  known.set(name, secret)
-  return secret
+  return name.length <= LIMITS.secretNameCharsMax && known.memo(name)
 }
 
 /** Whether a JSON value has a member with the name of a secret. The depth is the caller's to bound. */

@@ -2,6 +2,15 @@
 
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
+/** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
+export const QUEUES = {
+  flows: 'tenon-flows',
+  calls: 'tenon-calls',
+  provisioning: 'tenon-provisioning',
+  functions: 'tenon-functions',
+  indexes: 'tenon-indexes',
+} as const
+
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
 /** A provisioning: what is made, and through which named steps. */

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
+import { Attempts } from '../platform/identity/attempts.ts'
 import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
 import type { Guest } from '../platform/identity/guests.ts'
 import type { Hosted } from '../platform/identity/hosted.ts'
@@ -48,7 +49,8 @@ class HostedDoor {
   readonly #platform: Platform
   readonly #doorkeeper: Doorkeeper
   readonly #visits = new WeakMap<FastifyRequest, Visit>()
-  readonly #strangers = new Strangers()
+  /** Anybody can be refused as often as he likes, but may fill a server's record only so far. */
+  readonly #strangers = new Attempts(60_000)
 
   constructor(platform: Platform, doorkeeper: Doorkeeper) {
     this.#platform = platform
@@ -209,7 +211,7 @@ class HostedDoor {
   }
 
   async #refusedAtDoor(request: FastifyRequest, server: Hosted, problem: Problem): Promise<void> {
-    if (!this.#strangers.onRecord(server.id)) return
+    if (!this.#strangers.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
     await record(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
       version: server.version,
@@ -227,22 +229,6 @@ class HostedDoor {
     const visit = this.#visits.get(request)
     if (visit === undefined) throw new TypeError('a route without its door')
     return visit
-  }
-}
-
-/** Anybody can be refused, as often as he likes: beyond a measure he may not fill the record of somebody's server. */
-class Strangers {
-  #minute = 0
-  readonly #refused = new Map<string, number>()
-
-  /** Whether one more refusal is put on record. */
-  onRecord(serverId: string): boolean {
-    const minute = Math.floor(Date.now() / 60_000)
-    if (minute !== this.#minute) this.#refused.clear()
-    this.#minute = minute
-    const count = (this.#refused.get(serverId) ?? 0) + 1
-    this.#refused.set(serverId, count)
-    return count <= LIMITS.mcpStrangersRecordedPerMinute
   }
 }
 

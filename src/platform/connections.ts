@@ -3,8 +3,8 @@
 import { type Agent, Agent as PlainAgent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import type { LookupFunction } from 'node:net'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
-import { Recent } from './recent.ts'
 
 const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
 
@@ -14,7 +14,7 @@ const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
  */
 export class Connections {
   /** By owner, protocol and guard. Connections of one that is forgotten are closed when they have been idle for a moment. */
-  readonly #agents = new Recent<Agent>(ownersMax)
+  readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
 
   /** @param guard judges the addresses that connections are made to; where absent, any will do */
   agentOf(owner: string, protocol: string, guard: LookupFunction | undefined): Agent {

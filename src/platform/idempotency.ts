@@ -4,8 +4,8 @@ import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { insist } from './insist.ts'
 import { type Sql, sql } from './pg/sql.ts'
+import { retryTransient } from './retry.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 import type { Secrets } from './secrets.ts'
 
@@ -83,7 +83,7 @@ export class Idempotency {
 
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
     const end = async (statement: Sql) =>
-      void (await insist(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
+      void (await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
     // Who outlived its lease no longer decides.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
     return {
@@ -153,7 +153,7 @@ const BEGUN_ANEW = sql`
  */
 async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
   if (isAway(error))
-    await insist(LIMITS.idempotencyPatienceMs, () =>
+    await retryTransient(LIMITS.idempotencyPatienceMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
       and attempt = 1 and status is null`),
     ).catch(() => {})

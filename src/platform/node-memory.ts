@@ -2,21 +2,21 @@
 
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { lentTo } from './lent.ts'
-import { memoKey, type Weighed } from './memo.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
+import { memoKey, type Sized } from './ttl-cache.ts'
 
 /** The result of `load` within the last few seconds, in any scope of this workspace on this node, or now. */
-export function memo<T>(scope: WorkspaceScope, key: string, load: () => Promise<Weighed<T>>): Promise<T> {
-  return lentTo(scope).parts.memo.of(memoKey(scope.ref, key), load)
+export async function memo<T>(scope: WorkspaceScope, key: string, load: () => Promise<Sized<T>>): Promise<T> {
+  return (await lentTo(scope).parts.memo.load(memoKey(scope.ref, key), load)).value as T
 }
 
 export function forget(scope: WorkspaceScope, key: string): void {
-  lentTo(scope).parts.memo.forget(memoKey(scope.ref, key))
+  lentTo(scope).parts.memo.drop(memoKey(scope.ref, key))
 }
 
 /** Forgets what scopes of a workspace remember under the key. */
 export function forgetIn(scope: AdminScope, ref: WorkspaceRef, key: string): void {
-  lentTo(scope).parts.memo.forget(memoKey(ref, key))
+  lentTo(scope).parts.memo.drop(memoKey(ref, key))
 }
 
 export function forgetKey(scope: AdminScope, id: string): void {

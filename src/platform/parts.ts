@@ -6,12 +6,10 @@ import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
 import type { Holders } from './identity/holders.ts'
 import type { IssuerState } from './identity/issuer-state.ts'
-import type { KeyCache } from './identity/key-cache.ts'
 import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
-import type { Memo } from './memo.ts'
 import type { Objects } from './objects/buckets.ts'
 import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
@@ -22,6 +20,7 @@ import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
 import type { ThreadPool } from './thread-pool.ts'
+import type { Sized, TtlCache } from './ttl-cache.ts'
 
 export interface Parts {
   readonly database: Database
@@ -38,7 +37,7 @@ export interface Parts {
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
-  readonly keys: KeyCache<KeyRow>
+  readonly keys: TtlCache<KeyRow>
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients
@@ -46,7 +45,7 @@ export interface Parts {
   readonly issuerState: IssuerState
   /** Base URL as clients see it. */
   readonly publicUrl: string
-  readonly memo: Memo
+  readonly memo: TtlCache<Sized<unknown>>
   readonly threads: ThreadPool
   readonly audit: Audit
   readonly log: Log

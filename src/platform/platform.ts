@@ -12,13 +12,11 @@ import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { Holders } from './identity/holders.ts'
 import { IssuerState } from './identity/issuer-state.ts'
-import { KeyCache } from './identity/key-cache.ts'
 import { OAuthClients } from './identity/oauth-clients.ts'
 import { People } from './identity/people.ts'
 import { SigningKeys } from './identity/signing-keys.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
-import { Memo } from './memo.ts'
 import { Meters } from './meters.ts'
 import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
@@ -36,6 +34,7 @@ import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
 import { ThreadPool } from './thread-pool.ts'
+import { openMemo, TtlCache } from './ttl-cache.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
 /** A dependency's name and how to ask whether it answers; /readyz and `tenon doctor` ask. */
@@ -109,12 +108,12 @@ export function openPlatform(
     limiter,
     documents,
     secrets,
-    keys: new KeyCache(),
+    keys: new TtlCache(),
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     ...holdersOf(database, secrets),
     publicUrl: publicUrl(config),
-    memo: new Memo(),
+    memo: openMemo(),
     threads: new ThreadPool(),
     audit,
     log,

@@ -1,6 +1,7 @@
 /** Sealing of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
 
 import { createHmac, hkdfSync } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { openWith, sealWith } from './sealing.ts'
@@ -8,7 +9,10 @@ import { openWith, sealWith } from './sealing.ts'
 export class Secrets {
   readonly #master: Buffer
   /** By purpose: to derive one takes longer than to seal with it. */
-  readonly #keys = new Map<string, Buffer>()
+  readonly #keys = new LRUCache<string, Buffer>({
+    max: LIMITS.sealingKeysMax,
+    memoMethod: (purpose) => Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32)),
+  })
 
   /** @param masterKey 32 bytes in base64 */
   constructor(masterKey: string) {
@@ -17,26 +21,17 @@ export class Secrets {
 
   /** What is sealed for one purpose opens for no other. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return sealWith(this.#key(purpose), plain)
+    return sealWith(this.#keys.memo(purpose), plain)
   }
 
   /** @throws Error where the text was changed, or sealed for another purpose or under another master key */
   open(purpose: string, sealed: Buffer): Buffer {
-    return openWith(this.#key(purpose), sealed)
+    return openWith(this.#keys.memo(purpose), sealed)
   }
 
   /** A secret that need not be stored, since it follows from the master key: 32 bytes in base64url. */
   derive(purpose: string): string {
     return deriveSecret(this.#master.toString('base64'), purpose)
-  }
-
-  #key(purpose: string): Buffer {
-    const known = this.#keys.get(purpose)
-    if (known !== undefined) return known
-    if (this.#keys.size >= LIMITS.sealingKeysMax) this.#keys.clear()
-    const key = Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))
-    this.#keys.set(purpose, key)
-    return key
   }
 }
 

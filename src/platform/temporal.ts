@@ -12,21 +12,13 @@ import {
 import type { PayloadCodec } from '@temporalio/common'
 import { Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
+import type { QUEUES } from '../core/work.ts'
 import type { Config } from './config.ts'
 import { NearStarts } from './near-starts.ts'
 import { openLine, sealedFor } from './payloads/raw-values.ts'
 import { attributesOf } from './search-attributes.ts'
 import { type Standing, standingOf } from './standing.ts'
 import { causedByGrpc, problemOf, unlessCutOff, unlessFull, unlessGone } from './temporal-errors.ts'
-
-/** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
-export const QUEUES = {
-  flows: 'tenon-flows',
-  calls: 'tenon-calls',
-  provisioning: 'tenon-provisioning',
-  functions: 'tenon-functions',
-  indexes: 'tenon-indexes',
-} as const
 
 const CALL_DEADLINE_MS = 5_000
 

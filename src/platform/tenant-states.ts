@@ -2,10 +2,10 @@
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
-import { KeyCache } from './identity/key-cache.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
 import { SystemScope } from './system.ts'
+import { TtlCache } from './ttl-cache.ts'
 
 /** The states of a tenant and, where one is meant, of its workspace. */
 export interface States {
@@ -39,8 +39,8 @@ export function suspensionOf(tenant: string, workspace: string | null = 'active'
 
 export class TenantStates {
   readonly #system: SystemScope
-  readonly #known = new KeyCache<States | undefined>()
-  readonly #active = new KeyCache<States>()
+  readonly #known = new TtlCache<States | undefined>()
+  readonly #active = new TtlCache<States>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('tenant-states', database)

@@ -5,6 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { Log } from './log.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
+import { Backoff } from './retry.ts'
 import { type Reason, SystemScope } from './system.ts'
 
 /** A kind of such work. */
@@ -34,7 +35,7 @@ export class Turn {
   readonly #log: Log
   readonly #stopped = new AbortController()
   #running: Promise<void> | undefined
-  #retryMs: number = LIMITS.relayRetryMs.min
+  readonly #backoff = new Backoff(LIMITS.relayRetryMs)
 
   constructor(database: Database, duty: Duty, log: Log) {
     this.#database = database
@@ -59,9 +60,9 @@ export class Turn {
       try {
         await this.#take(work)
       } catch (error) {
-        this.#log.warn({ err: error, retryMs: this.#retryMs }, this.#duty.waits)
-        await this.#wait(this.#retryMs)
-        this.#retryMs = Math.min(this.#retryMs * 2, LIMITS.relayRetryMs.max)
+        const retryMs = this.#backoff.next()
+        this.#log.warn({ err: error, retryMs }, this.#duty.waits)
+        await this.#wait(retryMs)
       }
     }
   }
@@ -93,9 +94,7 @@ export class Turn {
         return hasStopped()
       },
       wait: (ms) => this.#wait(ms),
-      wentWell: () => {
-        this.#retryMs = LIMITS.relayRetryMs.min
-      },
+      wentWell: () => this.#backoff.reset(),
     }
   }
 

@@ -1,5 +1,6 @@
 /** Who may hear of changes of documents: a key that may not read a collection does not hear of it either. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import { type Admits, isOfChanges } from '../platform/events/events.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
@@ -37,17 +38,17 @@ async function readingOf(scope: WorkspaceScope, collection: string) {
  * may read it now, which is asked once in a while.
  */
 function admissionOfAnon(scope: WorkspaceScope): Admits {
-  const known = new Map<string, { readonly reads: boolean; readonly untilMs: number }>()
+  // Without `max`, which would allocate room for all of them in each feed.
+  const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
+  const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
   const ask = async (collection: string) => {
     const { reads } = await readingOf(scope, collection)
-    if (known.size >= LIMITS.schemasPerWorkspaceMax) known.clear()
-    known.set(collection, { reads, untilMs: Date.now() + LIMITS.feedCheckMs })
+    known.set(collection, reads)
     return reads
   }
   return ({ topic, anonReads: then }) => {
     const collection = collectionOf(topic)
     if (then !== true || collection === undefined) return false
-    const found = known.get(collection)
-    return found !== undefined && found.untilMs > Date.now() ? found.reads : ask(collection)
+    return known.get(collection) ?? ask(collection)
   }
 }

@@ -3,11 +3,10 @@
 import { randomBytes } from 'node:crypto'
 import { notFound, Problem } from '../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { ProvisionInput } from '../core/work.ts'
+import { type ProvisionInput, QUEUES } from '../core/work.ts'
 import { sealForTenant, storageOf, workOf } from '../platform/capabilities.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
-import { QUEUES } from '../platform/temporal.ts'
 import type { OperationRecord } from './operations.ts'
 
 /** What can be provisioned, and through which steps. Steps are idempotent: each may run again after a crash. */

@@ -12,7 +12,7 @@ import type { Json } from '../../flows-dsl/ir.ts'
 import type { CallRequest } from '../../flows-dsl/run.ts'
 import type { Activities, CallFailure, FunctionCall, Tried } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Begun } from '../core/work.ts'
+import { type Begun, QUEUES } from '../core/work.ts'
 import { lineOf } from './details.ts'
 import { causeOf } from './failures.ts'
 import type { Hold } from './hold.ts'
@@ -22,7 +22,6 @@ import { documented, requested } from './openapi.ts'
 /** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
 export const SUBFLOW = '$subflow'
 
-const SLOW_CALLS = 'tenon-calls'
 const SLOW = new Set(['http', 'openapi', 'function.invoke'])
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
 const RETRY = {
@@ -155,20 +154,30 @@ function fast(name: string, options: ActivityOptions) {
 function httpCalls(request: CallRequest, options: ActivityOptions) {
   const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
   const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
-  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+  return proxyActivities<Activities>({
+    ...options,
+    retry,
+    taskQueue: QUEUES.calls,
+    startToCloseTimeout: '45s',
+  })
 }
 
 /** Reading a document changes nothing. */
 function planning(options: ActivityOptions) {
   const retry = { ...RETRY, maximumAttempts: 3 }
-  return proxyActivities<Activities>({ ...options, retry, taskQueue: SLOW_CALLS, startToCloseTimeout: '45s' })
+  return proxyActivities<Activities>({
+    ...options,
+    retry,
+    taskQueue: QUEUES.calls,
+    startToCloseTimeout: '45s',
+  })
 }
 
 /** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
 function functionCalls(options: ActivityOptions) {
   const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
   const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
-  return proxyActivities<Activities>({ ...options, taskQueue: SLOW_CALLS, startToCloseTimeout })
+  return proxyActivities<Activities>({ ...options, taskQueue: QUEUES.calls, startToCloseTimeout })
 }
 
 /** What an activity failed with, as an error of the language. */

@@ -5,16 +5,14 @@ import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ProblemCode } from '../core/problem.ts'
-import type { FunctionRunInput, Held, Json } from '../core/work.ts'
-
-const QUEUE = 'tenon-functions'
+import { type FunctionRunInput, type Held, type Json, QUEUES } from '../core/work.ts'
 
 /** @throws what the code failed with, so that the run is red in the Temporal UI */
 export async function functionRun(input: FunctionRunInput): Promise<Json> {
   const { name, version } = input.function
   setCurrentDetails(`**${name}** v${version}`)
   const { runFunction } = proxyActivities<Activities>({
-    taskQueue: QUEUE,
+    taskQueue: QUEUES.functions,
     summary: `${name} v${version}`,
     scheduleToStartTimeout: LIMITS.functionQueueMs,
     // The worker counts the time itself; this is for a worker that does not.

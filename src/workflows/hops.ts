@@ -12,7 +12,9 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
     inbound: [
       {
         execute: async (input, next) => {
-          hops = hopsIn(input.headers, input.args)
+          const [first] = input.args as readonly Partial<FlowRunInput>[]
+          // A run that an event began says it itself; one that another run began has it from there.
+          hops = hopsIn(input.headers) ?? first?.trigger?.hops ?? 0
           return next(input)
         },
       },
@@ -28,9 +30,8 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   }
 }
 
-/** A run that an event began says it itself; one that another run began has it from there. */
-function hopsIn(headers: Headers, [first]: readonly unknown[]): number {
+/** Returns the hops that the headers of a workflow or an activity say; undefined if they say none. */
+export function hopsIn(headers: Headers): number | undefined {
   const payload = headers[HOPS_HEADER]
-  if (payload !== undefined && payload !== null) return defaultPayloadConverter.fromPayload<number>(payload)
-  return (first as Partial<FlowRunInput> | undefined)?.trigger?.hops ?? 0
+  return payload == null ? undefined : defaultPayloadConverter.fromPayload<number>(payload)
 }

@@ -3,10 +3,9 @@
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { IndexBuildInput, Json, WorkFailure } from '../core/work.ts'
+import { type IndexBuildInput, type Json, QUEUES, type WorkFailure } from '../core/work.ts'
 
 /** Of its own: builds may take hours, and nobody's workspace waits for them. */
-const QUEUE = 'tenon-indexes'
 const RETRY = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' } as const
 const BUILD_ATTEMPTS = 8
 
@@ -29,7 +28,7 @@ export async function indexBuild(input: IndexBuildInput): Promise<void> {
 /** However large the collection is: as long as the worker says that it lives. */
 const building = (name: string) =>
   proxyActivities<Activities>({
-    taskQueue: QUEUE,
+    taskQueue: QUEUES.indexes,
     startToCloseTimeout: LIMITS.indexBuildMs,
     heartbeatTimeout: LIMITS.indexHeartbeatMs,
     summary: `build ${name}`,
@@ -39,7 +38,7 @@ const building = (name: string) =>
 /** Without limit: what failed must be recorded, however long the database is away. */
 const recording = (name: string) =>
   proxyActivities<Activities>({
-    taskQueue: QUEUE,
+    taskQueue: QUEUES.indexes,
     startToCloseTimeout: '2m',
     summary: `${name} failed`,
     retry: RETRY,

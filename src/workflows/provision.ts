@@ -2,14 +2,12 @@
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
-import type { ProvisionInput } from '../core/work.ts'
-
-const QUEUE = 'tenon-provisioning'
+import { type ProvisionInput, QUEUES } from '../core/work.ts'
 
 /** Starts one activity per step, with a line in the Temporal UI that says what it is about. */
 function activities(summary: string, attempts: number) {
   return proxyActivities<Activities>({
-    taskQueue: QUEUE,
+    taskQueue: QUEUES.provisioning,
     startToCloseTimeout: '30s',
     summary,
     retry: {

@@ -3,9 +3,10 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import type { RegistrationInput } from '../core/trigger.ts'
+import { QUEUES } from '../core/work.ts'
 
 const { registerTriggers } = proxyActivities<Activities>({
-  taskQueue: 'tenon-provisioning',
+  taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '2m',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })

@@ -3,11 +3,11 @@
 import { proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { SuspensionInput } from '../core/work.ts'
+import { QUEUES, type SuspensionInput } from '../core/work.ts'
 
 /** Without limit: who was suspended is held, and who was resumed goes on, however long a server is away. */
 const { changeStanding, tellRuns, turnStorage } = proxyActivities<Activities>({
-  taskQueue: 'tenon-provisioning',
+  taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
   heartbeatTimeout: LIMITS.functionHeartbeatMs,
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },

@@ -3,7 +3,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { QUEUES } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/core/work.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
 import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
 

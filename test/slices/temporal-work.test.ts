@@ -3,7 +3,7 @@
 import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
 import { beforeAll, expect, test } from 'vitest'
-import { QUEUES } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/core/work.ts'
 import { workflowTypes } from '../support/histories.ts'
 import { Outside } from '../support/outside.ts'
 import { Runs } from '../support/runs.ts'

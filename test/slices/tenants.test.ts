@@ -3,7 +3,7 @@
 import { v7 } from 'uuid'
 import { describe, expect, inject, test } from 'vitest'
 import { typeId } from '../../src/core/ids.ts'
-import { QUEUES } from '../../src/platform/temporal.ts'
+import { QUEUES } from '../../src/core/work.ts'
 import { openTemporal } from '../support/temporal.ts'
 import {
   aStoringRoom as aRoom,

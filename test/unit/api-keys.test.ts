@@ -5,10 +5,10 @@ import fc from 'fast-check'
 import { afterAll, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
-import { KeyCache } from '../../src/platform/identity/key-cache.ts'
 import { keyKind, makeKey } from '../../src/platform/identity/keys.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
+import { TtlCache } from '../../src/platform/ttl-cache.ts'
 
 /** Nobody listens there: whatever is asked of the database is answered with `dependency_unavailable`. */
 const nowhere = { DATABASE_APP_URL: 'postgres://tenon_app@127.0.0.1:1/tenon' }
@@ -78,7 +78,7 @@ test('texts of any kind are no keys', () => {
 })
 
 test('what was read before a change is not remembered after it', async () => {
-  const cache = new KeyCache<string>()
+  const cache = new TtlCache<string>()
   let answer = (_value: string) => {}
   const read = () =>
     new Promise<string>((done) => {

@@ -26,7 +26,7 @@ describe('documents', () => {
   })
   afterAll(() => outside.close())
 
-  let nowMs = 0
+  let nowMs = 1
   const documents = new Documents(() => nowMs)
   const read = (
     source: string,

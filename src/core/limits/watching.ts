@@ -7,6 +7,5 @@ export const WATCH_LIMITS = {
   executionEventsReadAtOnce: 500,
   executionErrorShownCharsMax: 1_000,
   /** How often the executions that somebody watches are looked at although nothing was heard of them, all at once. */
-  lookoutPollMs: 300,
-  lookoutRetryMs: 1_000,
+  lookoutPollMs: { min: 300, max: 1_200 },
 } as const

@@ -1,6 +1,7 @@
 /** Appends many messages to streams at once: all of a stream's or none, on a connection of its own. */
 
 import { Redis, type Result } from 'ioredis'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Addressed } from './outbox.ts'
@@ -31,7 +32,7 @@ export class Appender {
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
   /** Bytes that went into a stream since it was last weighed. */
-  readonly #unweighed = new Map<StreamKey, number>()
+  readonly #unweighed = new LRUCache<StreamKey, number>({ max: STREAMS_KNOWN })
 
   constructor(url: string, onError: (error: Error) => void) {
     this.#url = url
@@ -67,7 +68,6 @@ export class Appender {
     const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
     this.#unweighed.delete(key)
     if (bytes >= LIMITS.changesBytesMax / WEIGHINGS) return true
-    if (this.#unweighed.size >= STREAMS_KNOWN) this.#unweighed.clear()
     this.#unweighed.set(key, bytes)
     return false
   }

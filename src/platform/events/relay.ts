@@ -3,6 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
+import { Backoff } from '../retry.ts'
 import { type Held, Turn } from '../turn.ts'
 import { Appender } from './appender.ts'
 import { Outbox, type Taken } from './outbox.ts'
@@ -37,9 +38,8 @@ export class Relay {
 
   /** Looks seldom where nothing happens; where something does, it lets a few come together, since each look has a price. */
   async #passOn(outbox: Outbox, held: Held): Promise<void> {
-    const { min, max } = LIMITS.relayPollMs
+    const backoff = new Backoff(LIMITS.relayPollMs)
     let passedOn: readonly Taken[] = []
-    let pollMs: number = min
     while (!held.isOver) {
       const taken = await outbox.next(passedOn)
       passedOn = []
@@ -47,9 +47,9 @@ export class Relay {
         await this.#appender.append(taken)
         passedOn = taken
         held.wentWell()
+        backoff.reset()
       }
-      pollMs = taken.length === 0 ? Math.min(pollMs * 2, max) : min
-      if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(pollMs)
+      if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(backoff.next())
     }
     if (passedOn.length > 0) await outbox.forget(passedOn)
   }

@@ -3,6 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../log.ts'
+import { Backoff } from '../retry.ts'
 import { changesOf, type Entry, eventsOf, type StreamKey, type Streams, timeOf } from './streams.ts'
 import type { Gap, Progress, Watches, WatchRow } from './watches.ts'
 
@@ -70,17 +71,16 @@ export class Watching {
 
   async #run(before: Watching | undefined): Promise<void> {
     await before?.close()
-    const { min, max } = LIMITS.watchRetryMs
-    let retryMs: number = min
+    const backoff = new Backoff(LIMITS.watchRetryMs)
     while (!this.#closed) {
       try {
         const restMs = await this.#look()
-        retryMs = min
+        backoff.reset()
         if (restMs > 0) await this.#wait(restMs)
       } catch (error) {
+        const retryMs = backoff.next()
         this.#parts.log.warn({ err: error, trigger: this.#id, retryMs }, 'a trigger hears no events')
         await this.#wait(retryMs)
-        retryMs = Math.min(retryMs * 2, max)
       }
     }
     for (const stop of this.#listeners.values()) stop()

@@ -1,36 +1,33 @@
-/** How often a thing was tried of late, on this node: bounds guessing, and forgets by itself. */
+/** Counts how often a thing was tried within a window of time, on this node: bounds guessing, and forgets by itself. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
-import { Recent } from '../recent.ts'
 
 export class Attempts {
-  /** The oldest goes first: it is the nearest to its end. */
-  readonly #entries = new Recent<{ count: number; readonly untilMs: number }>(LIMITS.attemptsRememberedMax)
-  readonly #nowMs: () => number
+  readonly #counts: LRUCache<string, { count: number }>
 
-  constructor(nowMs: () => number = () => performance.now()) {
-    this.#nowMs = nowMs
+  /** @param nowMs a clock that never goes back, and is never 0 */
+  constructor(windowMs: number = LIMITS.attemptsWindowMs, nowMs: () => number = () => performance.now()) {
+    const clock = { perf: { now: nowMs }, ttlResolution: 0 }
+    this.#counts = new LRUCache({ max: LIMITS.attemptsRememberedMax, ttl: windowMs, ...clock })
   }
 
   /** Counts one more attempt. @returns whether it is still within `max` of the window */
   admit(name: string, max: number): boolean {
-    const known = this.#entries.get(name)
-    if (known !== undefined && known.untilMs > this.#nowMs()) {
-      known.count += 1
-      return known.count <= max
-    }
-    this.#entries.set(name, { count: 1, untilMs: this.#nowMs() + LIMITS.attemptsWindowMs })
-    return true
+    const known = this.#counts.get(name)
+    if (known === undefined) this.#counts.set(name, { count: 1 })
+    else known.count += 1
+    return known === undefined || known.count <= max
   }
 
   /** What succeeded was no guess. */
   forgive(name: string): void {
-    this.#entries.delete(name)
+    this.#counts.delete(name)
   }
 
   /** The same where others may have guessed: one attempt less. */
   takeBack(name: string): void {
-    const known = this.#entries.get(name)
+    const known = this.#counts.get(name)
     if (known !== undefined) known.count -= 1
   }
 }

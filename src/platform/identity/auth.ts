@@ -15,9 +15,9 @@ import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
+import type { TtlCache } from '../ttl-cache.ts'
 import type { Credential } from './credentials.ts'
 import { type GatewayIdentity, identityOf } from './gateway.ts'
-import type { KeyCache } from './key-cache.ts'
 import { keyHash, keyKind } from './keys.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -51,10 +51,10 @@ export interface Visitor {
 export class Authenticator {
   readonly #system: SystemScope
   readonly #tokens: Tokens
-  readonly #keys: KeyCache<KeyRow>
+  readonly #keys: TtlCache<KeyRow>
   readonly #tenantStates: TenantStates
 
-  constructor(database: Database, tokens: Tokens, keys: KeyCache<KeyRow>, tenantStates: TenantStates) {
+  constructor(database: Database, tokens: Tokens, keys: TtlCache<KeyRow>, tenantStates: TenantStates) {
     this.#system = new SystemScope('authenticate', database)
     this.#tokens = tokens
     this.#keys = keys

@@ -1,8 +1,8 @@
 /** Checks at each request that a token of the issuer, its holder, its client and its grant have not ended. */
 
 import { idPattern } from '../../core/ids.ts'
+import { TtlCache } from '../ttl-cache.ts'
 import type { IssuedToken, IssuerState } from './issuer-state.ts'
-import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import { generationId, type People } from './people.ts'
 
@@ -21,7 +21,7 @@ export class Holders {
   readonly #clients: OAuthClients
   readonly #state: IssuerState
   /** Ids of generations; null where the account is not there. */
-  readonly #known = new KeyCache<string | null>()
+  readonly #known = new TtlCache<string | null>()
 
   constructor(people: People, clients: OAuthClients, state: IssuerState) {
     this.#people = people

@@ -6,7 +6,7 @@ import type { ScopedTool } from '../../core/tool-access.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import { KeyCache } from './key-cache.ts'
+import { TtlCache } from '../ttl-cache.ts'
 
 /** A server that answers on the wire: published, its workspace and tenant active. */
 export interface Hosted {
@@ -48,7 +48,7 @@ interface HostedRow {
 export class HostedServers {
   readonly #system: SystemScope
   readonly #base: string
-  readonly #clients = new KeyCache<AgentClient | null>()
+  readonly #clients = new TtlCache<AgentClient | null>()
 
   /** @param base the public base URL as configured, never what a request says */
   constructor(database: Database, base: string) {

@@ -8,10 +8,10 @@ import type { Audit } from '../audit/audit.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import type { Log } from '../log.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
+import { TtlCache } from '../ttl-cache.ts'
 import type { HostedServers } from './hosted.ts'
 import { type IssuerSettings, openProvider } from './issuer.ts'
 import type { IssuedToken, IssuerState } from './issuer-state.ts'
-import { KeyCache } from './key-cache.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { People } from './people.ts'
 import { IdentityRecords, type Requester } from './records.ts'
@@ -82,7 +82,7 @@ export class Identity {
   readonly #settings: IssuerSettings
   readonly #address: Readonly<Record<string, string>>
   /** Payloads whose signatures held, by digests of their tokens. */
-  readonly #verified = new KeyCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
+  readonly #verified = new TtlCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
   #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
   private constructor({ config, secrets, keys, hosted, people, clients, state, audit, log }: IdentityParts) {

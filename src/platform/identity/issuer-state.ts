@@ -6,7 +6,7 @@ import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import type { Secrets } from '../secrets.ts'
 import { SystemScope } from '../system.ts'
-import { KeyCache } from './key-cache.ts'
+import { TtlCache } from '../ttl-cache.ts'
 
 const PURPOSE = 'issuer-state'
 
@@ -52,7 +52,7 @@ export class IssuerState {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   /** By token and grant. */
-  readonly #live = new KeyCache<IssuedToken & { readonly live: boolean }>()
+  readonly #live = new TtlCache<IssuedToken & { readonly live: boolean }>()
 
   constructor(database: Database, secrets: Secrets) {
     this.#system = new SystemScope('issuer', database)

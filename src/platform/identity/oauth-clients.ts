@@ -6,7 +6,7 @@ import type { Role } from '../../core/policy.ts'
 import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import { KeyCache } from './key-cache.ts'
+import { TtlCache } from '../ttl-cache.ts'
 import type { Holding } from './people.ts'
 
 export interface OAuthClient extends Holding {
@@ -33,7 +33,7 @@ export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): str
 
 export class OAuthClients {
   readonly #system: SystemScope
-  readonly #known = new KeyCache<Known | null>()
+  readonly #known = new TtlCache<Known | null>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('issuer', database)
@@ -68,11 +68,7 @@ export class OAuthClients {
   /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
   async #look(id: string): Promise<Known | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
-    const known = this.#known.get(id)
-    if (known !== undefined) return known ?? undefined
-    const row = await this.#read(id)
-    this.#known.set(id, row ?? null)
-    return row
+    return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
 
   #read(id: string): Promise<Known | undefined> {

@@ -1,4 +1,7 @@
-/** Requests that were charged before they came: who asks a lot has some taken ahead, and they cost no round trip. */
+/**
+ * Requests that were charged before they came: who asks a lot has some taken ahead, and they cost no round trip. Without it
+ * there are 0.81 times as many reads by id (docs/performance.md, measured again in decision 74).
+ */
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Charge, Found } from './local-ledger.ts'

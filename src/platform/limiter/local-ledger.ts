@@ -1,7 +1,7 @@
 /** Buckets in this process's memory: for as long as the shared ones cannot be asked, and for what needs no sharing. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
-import { Recent } from '../recent.ts'
 import type { Limit } from './limit.ts'
 
 /** A bucket by its name, and the limit that it is under. */
@@ -23,7 +23,7 @@ export interface Found {
 export class LocalLedger {
   readonly #nowUs: () => number
   /** When each is full again. Whoever names ever new buckets makes us forget old ones, but takes no more memory. */
-  readonly #fullAtUs = new Recent<number>(LIMITS.rateBucketsMax)
+  readonly #fullAtUs = new LRUCache<string, number>({ max: LIMITS.rateBucketsMax })
 
   constructor(nowUs: () => number = () => Math.floor(performance.now() * 1_000)) {
     this.#nowUs = nowUs

@@ -3,11 +3,11 @@
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { S3Client } from '@aws-sdk/client-s3'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import { Recent } from '../recent.ts'
 import type { Secrets } from '../secrets.ts'
 import { Shares } from '../shares.ts'
 import { rootOf, storeOf } from './buckets.ts'
@@ -26,7 +26,10 @@ export class ObjectClients {
   readonly #shared: S3Client
   readonly #shares = new Shares(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
   /** Clients own nothing that would have to be closed. */
-  readonly #entries = new Recent<{ client: S3Client; untilMs: number }>(LIMITS.storageIdentitiesCachedMax)
+  readonly #entries = new LRUCache<string, S3Client>({
+    max: LIMITS.storageIdentitiesCachedMax,
+    ttl: LIMITS.storageIdentityCacheMs,
+  })
 
   constructor(config: Config, secrets: Secrets) {
     this.#config = config
@@ -55,12 +58,12 @@ export class ObjectClients {
    */
   async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
     const name = purposeOf(ref)
-    const entry = this.#entries.get(name)
-    if (entry !== undefined && entry.untilMs > Date.now()) return entry.client
+    const known = this.#entries.get(name)
+    if (known !== undefined) return known
     const identity = await find()
     if (identity === undefined) throw new Problem('bucket_required')
     const client = this.#open(ref, identity)
-    this.#entries.set(name, { client, untilMs: Date.now() + LIMITS.storageIdentityCacheMs })
+    this.#entries.set(name, client)
     return client
   }
 

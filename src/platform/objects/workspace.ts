@@ -14,10 +14,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { retryTransient } from '../retry.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
 import type { Measure, ObjectLedger } from './ledger.ts'
-import { patiently } from './patience.ts'
 import type { Stored } from './reservation.ts'
 import { sizesIn } from './sizes.ts'
 import { Upload } from './upload.ts'
@@ -169,11 +169,18 @@ export class WorkspaceObjects {
 
   /** As {@link #once}; again while the store has not heard that the bucket is the workspace's, or which key it has. */
   #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
-    const isOwn = async () => {
+    // What a workspace may do was written, and the gateways of the store hear of it one after the other.
+    const isUnheard = async (error: unknown) => {
+      if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
       this.#clients.forget(this.#ref)
       return (await this.#find())?.bucket === Bucket
     }
-    return patiently(() => this.#once(work), isOwn)
+    return retryTransient(
+      LIMITS.storeOpeningMs,
+      () => this.#once(work),
+      isUnheard,
+      LIMITS.storeOpeningPauseMs,
+    )
   }
 
   /** @param work may go on holding its connection `until` something */

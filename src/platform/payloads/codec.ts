@@ -6,15 +6,15 @@
 
 import { createHash, createHmac } from 'node:crypto'
 import type { Payload, PayloadCodec, SerializationContext } from '@temporalio/common'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { MARK, type Mark } from '../../core/payload-mark.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf, type TenantId, withoutScheduledTime } from '../../core/tenant.ts'
 import { PURPOSE, REJECTED } from '../../core/work-input.ts'
-import { insist } from '../insist.ts'
+import { retryTransient } from '../retry.ts'
 import { openWith, sealWith } from '../sealing.ts'
 import { expand, fromBytes, squeeze, toBytes } from './frame.ts'
-import { Kept } from './kept.ts'
 import type { PayloadStore } from './store.ts'
 import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
 
@@ -52,7 +52,11 @@ export class TenantCodec implements PayloadCodec {
   readonly #keys: TenantKeys
   readonly #store: PayloadStore
   readonly #patience: Patience
-  readonly #kept = new Kept(keptBytesMax)
+  /** What was read or stored not long ago, by its name. */
+  readonly #kept = new LRUCache<string, Buffer>({
+    maxSize: keptBytesMax,
+    sizeCalculation: ({ length }) => length,
+  })
 
   constructor(keys: TenantKeys, store: PayloadStore, patience: Patience) {
     this.#keys = keys
@@ -108,12 +112,12 @@ export class TenantCodec implements PayloadCodec {
 
   async #encodeOne(payload: Payload, { tenantId, binding, patienceMs }: About): Promise<Payload> {
     if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
-    const key = await insist(patienceMs, () => this.#keys.newest(tenantId))
+    const key = await retryTransient(patienceMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
     const squeezed = await squeeze(bytes)
     if (squeezed.length <= inlineBytesMax) return encoded(INLINE, key, squeezed, binding)
     const digest = createHmac('sha256', key.secret).update(bytes).digest('hex')
-    await insist(patienceMs, () => this.#deposit(key, nameOf(key, digest), bytes, squeezed))
+    await retryTransient(patienceMs, () => this.#deposit(key, nameOf(key, digest), bytes, squeezed))
     return encoded(CLAIM, key, Buffer.from(digest), binding)
   }
 
@@ -142,7 +146,7 @@ export class TenantCodec implements PayloadCodec {
   async #open(payload: Payload, { tenantId, patienceMs }: About): Promise<Opened> {
     const id = textOf(payload, KEY_ID) ?? ''
     if (tenantId !== undefined && tenantOf(id) !== tenantId) throw unreadable()
-    const key = await insist(patienceMs, () => this.#keys.of(id))
+    const key = await retryTransient(patienceMs, () => this.#keys.of(id))
     const encoding = textOf(payload, ENCODING) ?? ''
     const sealed = Buffer.from(payload.data ?? [])
     const plain = opened(key, sealed, aboutOf(encoding, key, textOf(payload, BOUND_TO)))
@@ -151,7 +155,7 @@ export class TenantCodec implements PayloadCodec {
 
   async #contentOf({ key, plain, isClaim }: Opened, { patienceMs }: About): Promise<Payload> {
     if (!isClaim) return fromBytes(await expand(plain))
-    return fromBytes(await insist(patienceMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
+    return fromBytes(await retryTransient(patienceMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
   }
 
   async #fetch(key: DataKey, name: string): Promise<Buffer> {

@@ -1,6 +1,7 @@
 /** The data keys of tenants: made when a tenant needs the first one, followed by a new one now and then. */
 
 import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId } from '../../core/tenant.ts'
@@ -22,7 +23,6 @@ interface Ring {
   readonly keys: ReadonlyMap<string, DataKey>
   /** Undefined where the keys were destroyed, and so nothing is encrypted for the tenant any more. */
   readonly newest: DataKey | undefined
-  readonly untilMs: number
 }
 
 interface KeyRow {
@@ -36,8 +36,13 @@ const { keyDays, keyCacheMs, tenantsCachedMax } = LIMITS.payloads
 export class TenantKeys {
   readonly #database: Batches
   readonly #secrets: Secrets
-  readonly #rings = new Map<TenantId, Ring>()
-  readonly #loading = new Map<TenantId, Promise<Ring>>()
+  readonly #rings = new LRUCache<TenantId, Ring>({
+    max: tenantsCachedMax,
+    ttl: keyCacheMs,
+    noDeleteOnFetchRejection: true,
+    fetchMethod: async (tenantId) =>
+      this.#opened(tenantId, await this.#renewed(tenantId, await this.#rows(tenantId))),
+  })
 
   constructor(database: Batches, secrets: Secrets) {
     this.#database = database
@@ -66,27 +71,11 @@ export class TenantKeys {
 
   /** As it was a moment ago; while the database is away, as it was last. */
   async #ring(tenantId: TenantId, isAnew = false): Promise<Ring> {
-    const known = this.#rings.get(tenantId)
-    if (!isAnew && known !== undefined && known.untilMs > performance.now()) return known
-    const loading = this.#loading.get(tenantId) ?? this.#load(tenantId)
-    this.#loading.set(tenantId, loading)
-    return loading.catch((error: unknown) => {
+    const known = this.#rings.peek(tenantId, { allowStale: true })
+    return this.#rings.forceFetch(tenantId, { forceRefresh: isAnew }).catch((error: unknown) => {
       if (isAnew || known === undefined) throw error
       return known
     })
-  }
-
-  async #load(tenantId: TenantId): Promise<Ring> {
-    const untilMs = performance.now() + keyCacheMs
-    try {
-      const rows = await this.#rows(tenantId)
-      const ring = { ...this.#opened(tenantId, await this.#renewed(tenantId, rows)), untilMs }
-      if (this.#rings.size >= tenantsCachedMax) this.#rings.clear()
-      this.#rings.set(tenantId, ring)
-      return ring
-    } finally {
-      this.#loading.delete(tenantId)
-    }
   }
 
   /** The rows with a newer one, where there is none yet or the newest has done its time. */
@@ -105,7 +94,7 @@ export class TenantKeys {
     return this.#rows(tenantId)
   }
 
-  #opened(tenantId: TenantId, rows: readonly KeyRow[]): Pick<Ring, 'keys' | 'newest'> {
+  #opened(tenantId: TenantId, rows: readonly KeyRow[]): Ring {
     const keys = rows.flatMap(({ number, sealed }) => {
       const id = `${tenantId}.${number}`
       return sealed === null ? [] : [{ id, secret: this.#secrets.open(purposeOf(id), sealed) }]

@@ -1,5 +1,9 @@
-/** Lets small transactions of one mandate that are asked for at the same time be one: they share what a transaction costs. */
+/**
+ * Lets small transactions of one mandate that are asked for at the same time be one: they share what a transaction costs.
+ * With sixty-four at once, an insert takes 2.6 times the processor's time without it, a read 1.9, an update 2.4 (decision 74).
+ */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Row } from './batch.ts'
@@ -31,8 +35,8 @@ const { membersMax, waitMs, lockMs, apartMs } = LIMITS.groups
 export class Groups {
   readonly #run: Run
   readonly #groups = new Map<string, Group>()
-  /** Until when each goes by itself, after one of a group failed. */
-  readonly #apartUntilMs = new Map<string, number>()
+  /** Those that go by themselves for a while, after one of a group failed: more like it may come. */
+  readonly #apart = new LRUCache<string, true>({ max: LIMITS.keyCacheEntriesMax, ttl: apartMs })
 
   constructor(run: Run) {
     this.#run = run
@@ -47,7 +51,7 @@ export class Groups {
     const key = keyOf(mandate, company)
     const group = this.#groups.get(key) ?? { mandate, underWay: 0, waiting: [], timer: undefined }
     this.#groups.set(key, group)
-    if (group.underWay > 0 && !this.#isApart(key)) return this.#wait(key, group, statements)
+    if (group.underWay > 0 && !this.#apart.has(key)) return this.#wait(key, group, statements)
     group.underWay += 1
     return this.#run(mandate, statements).finally(() => this.#ended(key, group))
   }
@@ -91,27 +95,13 @@ export class Groups {
         for (const { reject } of members) reject(error)
         return
       }
-      this.#apart(key)
+      this.#apart.set(key, true)
       await Promise.all(
         members.map(({ statements, resolve, reject }) =>
           this.#run(mandate, statements).then(resolve, reject),
         ),
       )
     }
-  }
-
-  /** Where one fails, more like it may come: all of them would be done twice. */
-  #apart(key: string): void {
-    if (this.#apartUntilMs.size >= LIMITS.keyCacheEntriesMax) this.#apartUntilMs.clear()
-    this.#apartUntilMs.set(key, performance.now() + apartMs)
-  }
-
-  #isApart(key: string): boolean {
-    const untilMs = this.#apartUntilMs.get(key)
-    if (untilMs === undefined) return false
-    if (untilMs > performance.now()) return true
-    this.#apartUntilMs.delete(key)
-    return false
   }
 }
 

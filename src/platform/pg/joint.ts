@@ -1,4 +1,7 @@
-/** Statements that each change one thing, said at once where they are of one kind. */
+/**
+ * Statements that each change one thing, said at once where they are of one kind. With sixty-four inserts at once, each
+ * takes 1.2 to 1.45 times the processor's time without it (decision 74).
+ */
 
 import type { Sql } from './sql.ts'
 

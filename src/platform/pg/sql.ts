@@ -14,17 +14,6 @@ class Shared {
 
 const isShared = (value: SqlValue): boolean => value instanceof Shared
 
-/** A place of a template: what stands there is read from what the template is filled with. */
-class Slot {
-  readonly read: (from: never) => SqlValue
-  constructor(read: (from: never) => SqlValue) {
-    this.read = read
-  }
-}
-
-/** Makes a place of a template. */
-export type MakeSlot<From> = (read: (from: From) => SqlValue) => SqlValue
-
 /** Says at once what several statements of a kind say; each row that comes back has the key of its item as `given_id`. */
 export interface Kind<Item = unknown> {
   readonly join: (items: readonly Item[]) => Sql
@@ -101,17 +90,6 @@ export class Sql {
     return new Sql(['', ''], [new Shared(value)])
   }
 
-  /**
-   * A statement that is asked again and again with other values: what `build` makes is put together once, and so is its text.
-   * @param build a statement with slots in the places of values, also of shared ones
-   * @returns how to fill it
-   */
-  static template<From>(build: (slot: MakeSlot<From>) => Sql): (from: From) => Sql {
-    const made = build((read) => new Slot(read))
-    const [parts, values] = [made.#parts, made.#values]
-    return (from) => new Sql(parts, filled(values, from))
-  }
-
   /** `select … where id = $1` */
   get text(): string {
     const known = TEXTS.get(this.#parts)
@@ -132,18 +110,6 @@ export class Sql {
   get #distinct(): readonly SqlValue[] {
     return this.#values.some(isShared) ? distinctOf(this.#values) : this.#values
   }
-}
-
-function filled<From>(values: readonly SqlValue[], from: From): SqlValue[] {
-  const read = (value: SqlValue) => (value instanceof Slot ? value.read(from as never) : value)
-  if (!values.some(isShared)) return values.map(read)
-  const shared = new Map<Shared, Shared>()
-  return values.map((value) => {
-    if (!(value instanceof Shared)) return read(value)
-    const known = shared.get(value) ?? new Shared(read(value.value))
-    shared.set(value, known)
-    return known
-  })
 }
 
 /** Each shared value once, where it comes first. */

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Batches } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
+import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
 import type { News } from './news.ts'
 
@@ -168,14 +169,10 @@ export class Lookout {
 
   /** For as long as somebody watches. Never rejects. */
   async #look(): Promise<void> {
+    const backoff = new Backoff(LIMITS.lookoutPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
-      try {
-        await this.#wait(LIMITS.lookoutPollMs)
-        await this.#lookAt(this.#watched)
-      } catch (error) {
-        this.#onError(error)
-        await this.#wait(LIMITS.lookoutRetryMs)
-      }
+      await this.#wait(backoff.next())
+      await this.#lookAt(this.#watched).then(() => backoff.reset(), this.#onError)
     }
     this.#looking = undefined
   }

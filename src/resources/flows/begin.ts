@@ -2,11 +2,10 @@
 
 import { uuidOf } from '../../core/ids.ts'
 import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
-import type { Json } from '../../core/work.ts'
+import { type Json, QUEUES } from '../../core/work.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { QUEUES } from '../../platform/temporal.ts'
 import { opened, shownAs } from './secret-values.ts'
 
 /** By name, in hex; nothing where none is there. */
@@ -23,7 +22,7 @@ interface WithSecrets {
 }
 
 /** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
-export function handlesOf(
+function handlesOf(
   scope: WorkspaceScope,
   { workflow_id, secrets, sealed }: WithSecrets,
 ): { [name: string]: Json } {
@@ -94,7 +93,7 @@ async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select chosen.*, ${SEALED} from chosen`)
   if (row === undefined) return false
-  await begin(scope, runOf(scope, row))
+  await begin(scope, runInput(scope, row))
   await cancelUnwanted(scope, row)
   return true
 }
@@ -109,7 +108,8 @@ async function tell(scope: WorkspaceScope, id: string): Promise<void> {
   await runsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 
-function runOf(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
+/** The input of a run, of what stands in its row. */
+export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
     execution_id: id,

@@ -13,7 +13,7 @@ import type { Json } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { begin, cancelRun, handlesOf, SEALED, type SealedSecrets } from './begin.ts'
+import { begin, cancelRun, runInput, SEALED, type SealedSecrets } from './begin.ts'
 import { findFlow } from './definitions.ts'
 import { checkInput, isAskedFor } from './input.ts'
 import { giveBack, type Taken, takePlace } from './places.ts'
@@ -199,19 +199,13 @@ function goneMeanwhile(error: unknown): never {
   throw violated(error) === undefined ? error : notFound('flow')
 }
 
+/** As it could be read again from its row, with what it takes over from the run that it repeats. */
 function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
-  return {
-    execution_id: id,
-    flow: { id: row.flow_id, name: row.flow_name, version: row.version },
-    ir: JSON.parse(row.ir),
-    input: input as Json,
-    started_by: by,
-    trigger,
-    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
-    ...(correlationKey !== undefined && { correlation_key: correlationKey }),
-    ...(reuse !== undefined && { reuse }),
-  }
+  const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
+  const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
+  const run = runInput(scope, { ...row, ...asked, flow, run: null })
+  return reuse === undefined ? run : { ...run, reuse }
 }
 
 /** Starts the workflow of an execution; where Temporal does not take it, the execution is over, and its place free. */

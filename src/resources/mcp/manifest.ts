@@ -1,5 +1,6 @@
 /** The manifest of a version: all that clients see of it and all that its tools may run, under one digest. */
 
+import { LRUCache } from 'lru-cache'
 import { Compile, type Validator } from 'typebox/compile'
 import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -35,7 +36,7 @@ export interface Published {
 }
 
 /** Versions never change, and ids of servers are of one tenant alone: so what is kept here is never wrong. */
-const CACHE = new Map<string, Published>()
+const CACHE = new LRUCache<string, Published>({ max: LIMITS.mcpManifestsCachedMax })
 
 /** @throws Problem `not_found` where the version is not of this workspace */
 export async function published(
@@ -51,7 +52,6 @@ export async function published(
   )
   if (row === undefined) throw notFound('MCP server')
   const made = { version, manifest: row.manifest, faults: validator() }
-  if (CACHE.size >= LIMITS.mcpManifestsCachedMax) CACHE.clear()
   CACHE.set(key, made)
   return made
 }

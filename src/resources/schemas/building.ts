@@ -2,12 +2,11 @@
 
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { IndexBuildInput, WorkFailure } from '../../core/work.ts'
+import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../core/work.ts'
 import { workOf } from '../../platform/capabilities.ts'
 import type { Builder } from '../../platform/pg/builder.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
-import { QUEUES } from '../../platform/temporal.ts'
 import type { OperationRecord } from '../operations.ts'
 import type { Index } from './indexes.ts'
 import { COLUMNS, type Schema } from './shape.ts'

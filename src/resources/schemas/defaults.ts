@@ -1,5 +1,6 @@
 /** `default` of declared properties: what a document gets where it says nothing. */
 
+import { isObject } from '../../core/json.ts'
 import { token } from '../../core/pointer.ts'
 import type { SchemaObject } from './language.ts'
 
@@ -35,9 +36,6 @@ export function withDefaults(
   // Entries become own members whatever their name, `__proto__` too.
   return added.length === 0 ? fields : Object.fromEntries([...Object.entries(fields), ...added])
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Every property with a default of its own, with its pointer in the schema. */
 export function propertiesWithDefault(schema: SchemaObject, pointer = ''): [string, SchemaObject][] {

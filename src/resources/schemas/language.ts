@@ -3,7 +3,7 @@
 import Format from 'typebox/format'
 import { patternFault } from '../../../flows-dsl/schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../flows-dsl/schema/vocabulary.ts'
-import { deeper } from '../../core/json.ts'
+import { deeper, isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -28,8 +28,6 @@ const FORMATS = [
   'json-pointer',
 ]
 
-const isObject = (value: unknown): value is SchemaObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isNames = (value: unknown): value is readonly string[] =>
   Array.isArray(value) &&
   new Set(value).size === value.length &&

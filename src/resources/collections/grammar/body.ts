@@ -1,5 +1,6 @@
 /** The structured query: its filter as JSON, exactly typed by it. */
 
+import { isObject } from '../../../core/json.ts'
 import { Budget } from './budget.ts'
 import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
 import { readSteps } from './json-path.ts'
@@ -9,7 +10,6 @@ import {
   checkJson,
   checkParts,
   containerOf,
-  isObject,
   type JsonObject,
 } from './json-value.ts'
 import { type Operand, readOperator } from './operators.ts'

@@ -1,14 +1,12 @@
 /** JSON values that a query compares with: what of them no document could hold is refused. */
 
+import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import type { Literal, Members } from './filter.ts'
 import { checkText, refusal, type Source } from './text.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
-
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Refuses more names and values than any query needs, before somebody looks at each. */
 export function checkParts(filter: JsonObject, source: Source): void {

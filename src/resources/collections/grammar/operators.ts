@@ -1,6 +1,7 @@
 /** What the operators mean, whichever grammar they are written in: one table, over operands that read themselves. */
 
 import { nearest } from '../../../../flows-dsl/faults.ts'
+import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Budget } from './budget.ts'
 import {
@@ -12,7 +13,7 @@ import {
   type Pattern,
   type Test,
 } from './filter.ts'
-import { type Container, isObject } from './json-value.ts'
+import type { Container } from './json-value.ts'
 import { refusal, type Source } from './text.ts'
 
 /** What stands behind an operator; each grammar reads its own. All of them throw a Problem. */

@@ -1,7 +1,8 @@
-/** Templates of statements on documents, and where such a statement has its values from. */
+/** Where statements on documents have their values from, and how several of one shape become one. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
-import { type Kind, type MakeSlot, Sql, type SqlValue, sql } from '../../../platform/pg/sql.ts'
+import { type Kind, Sql, sql } from '../../../platform/pg/sql.ts'
 import type { Table, TableColumn } from './table.ts'
 
 /** What the statements are for, besides the table. */
@@ -35,41 +36,24 @@ export interface Filling {
   readonly rows?: string
 }
 
-export type FillingSlot = MakeSlot<Filling>
-type Build = (slot: FillingSlot) => Sql
-type Statement = (filling: Filling) => Sql
+/** Kinds by table, then by what the text of their statement depends on: statements are joined if their kind is the same value. */
+const KINDS = new WeakMap<Table, LRUCache<string, Kind<Filling>>>()
 
-/** By the table, then by what the text of the statement depends on. */
-const STATEMENTS = new WeakMap<Table, Map<string, Statement>>()
-const KINDS = new WeakMap<Table, Map<string, Kind<Filling>>>()
-
-function shapeOf<T>(all: WeakMap<Table, Map<string, T>>, table: Table, shape: string, make: () => T): T {
-  const known = all.get(table) ?? new Map<string, T>()
-  all.set(table, known)
-  const found = known.get(shape)
-  if (found !== undefined) return found
-  if (known.size >= LIMITS.statementShapesMax) known.clear()
-  const made = make()
-  known.set(shape, made)
-  return made
+/** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
+export function kindOf(table: Table, shape: string, build: (filling: Filling) => Sql): Kind<Filling> {
+  const kinds = KINDS.get(table) ?? new LRUCache<string, Kind<Filling>>({ max: LIMITS.statementShapesMax })
+  KINDS.set(table, kinds)
+  const known = kinds.get(shape)
+  if (known !== undefined) return known
+  const join: Kind<Filling>['join'] = (items) => {
+    const [first] = items
+    if (first === undefined) throw new TypeError('there is something to say')
+    return build({ purpose: first.purpose, rows: `[${items.map(rowOf).join()}]` })
+  }
+  const kind = { join }
+  kinds.set(shape, kind)
+  return kind
 }
-
-/** The statement of this shape, put together when it is asked for the first time. */
-export const statementOf = (table: Table, shape: string, build: Build): Statement =>
-  shapeOf(STATEMENTS, table, shape, () => Sql.template(build))
-
-/** The kind of such statements that says several at once: `build` reads them from {@link given}. */
-export const kindOf = (table: Table, shape: string, build: Build): Kind<Filling> =>
-  shapeOf(KINDS, table, shape, () => {
-    const statement = Sql.template(build)
-    return {
-      join: (items) => {
-        const [first] = items
-        if (first === undefined) throw new TypeError('there is something to say')
-        return statement({ purpose: first.purpose, rows: `[${items.map(rowOf).join()}]` })
-      },
-    }
-  })
 
 const rowOf = ({ id, typed = {}, rest = 'null', text, names, versions }: Filling): string =>
   `{"id":${JSON.stringify(id)},"typed":${JSON.stringify(typed)},"rest":${rest},"versions":${versions ?? 'null'},${JSON.stringify(
@@ -87,20 +71,20 @@ export interface Source {
 }
 
 /** From its own values; those that stand in several places are sent once. */
-export function ownValues(slot: FillingSlot): Source {
+export function ownValues(filling: Filling): Source {
   const [id, versions, rest, names] = [
-    Sql.shared(slot((filling) => filling.id)),
-    Sql.shared(slot((filling) => filling.versions)),
-    Sql.shared(slot((filling) => filling.rest)),
-    Sql.shared(slot((filling) => filling.names)),
+    Sql.shared(filling.id),
+    Sql.shared(filling.versions),
+    Sql.shared(filling.rest),
+    Sql.shared(filling.names),
   ]
   return {
     id: sql`${id}::uuid`,
     versions: sql`${versions}::jsonb`,
     rest: sql`${rest}::jsonb`,
     names: sql`${names}::text[]`,
-    text: sql`${slot(({ text }) => text)}::json`,
-    value: (column) => columnValue(column, slot),
+    text: sql`${filling.text}::json`,
+    value: (column) => columnValue(column, filling),
   }
 }
 
@@ -118,22 +102,20 @@ export const GIVEN: Source = {
  * Several documents in one value, so that the text of the statement does not grow with them. How many they are is hidden
  * from the planner, which would make a plan for each number.
  */
-export const given = (slot: FillingSlot): Sql => sql`given as (
+export const given = ({ rows }: Filling): Sql => sql`given as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
     v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
-  from jsonb_array_elements((select ${slot(({ rows }) => rows)}::jsonb)) v)`
+  from jsonb_array_elements((select ${rows}::jsonb)) v)`
 
 /** The value of a column in a jsonb that has the column's own name as key. */
 export function fromJson(base: Sql, { column, type }: TableColumn): Sql {
   return type === 'jsonb' ? sql`${base} -> ${column}::text` : sql`(${base} ->> ${column}::text)${CASTS[type]}`
 }
 
-function columnValue({ column, type }: TableColumn, slot: FillingSlot): Sql {
-  const read = ({ typed }: Filling): SqlValue => {
-    const value = typed?.[column] ?? null
-    return value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
-  }
-  return sql`${slot(read)}${CASTS[type]}`
+function columnValue({ column, type }: TableColumn, { typed }: Filling): Sql {
+  const value = typed?.[column] ?? null
+  const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
+  return sql`${sent}${CASTS[type]}`
 }
 
 const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {

@@ -1,5 +1,6 @@
 /** What a collection's table looks like: declared ones have their own, the others share one. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, sql } from '../../../platform/pg/sql.ts'
 import type { Format } from '../../schemas/canonical.ts'
@@ -49,18 +50,18 @@ const OURS: Readonly<Record<string, Column>> = {
 const NO_STAMP = { names: sql``, values: sql`` }
 const TABLES = new WeakMap<Declaration, Table>()
 /** By name alone: they are the same in every workspace. */
-const UNDECLARED = new Map<string, Table>()
+const UNDECLARED = new LRUCache<string, Table>({
+  max: LIMITS.undeclaredTablesKnownMax,
+  memoMethod: undeclared,
+})
 
 /** The same one each time, while it is remembered: statements on it are put together once. */
 export function tableOf({ name, declared }: Pick<Collection, 'name' | 'declared'>): Table {
-  const known = declared === undefined ? UNDECLARED.get(name) : TABLES.get(declared)
+  if (declared === undefined) return UNDECLARED.memo(name)
+  const known = TABLES.get(declared)
   if (known !== undefined) return known
-  const table = declared === undefined ? undeclared(name) : ofDeclaration(declared)
-  if (declared !== undefined) TABLES.set(declared, table)
-  else {
-    if (UNDECLARED.size >= LIMITS.undeclaredTablesKnownMax) UNDECLARED.clear()
-    UNDECLARED.set(name, table)
-  }
+  const table = ofDeclaration(declared)
+  TABLES.set(declared, table)
   return table
 }
 

@@ -5,7 +5,6 @@ import { commas, type Kind, Sql, sql, textArray } from '../../../platform/pg/sql
 import type { Change, Create } from '../store.ts'
 import {
   type Filling,
-  type FillingSlot,
   fromJson,
   GIVEN,
   given,
@@ -13,14 +12,13 @@ import {
   ownValues,
   type Purpose,
   type Source,
-  statementOf,
 } from './filling.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** What comes back of a row. */
-const shown = (oneOfMany: boolean): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
+const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
 
 /** New rows, read back; those whose id is there already are left out. */
 export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
@@ -28,52 +26,49 @@ export function createStatement(table: Table, purpose: Purpose, creates: readonl
   const { oneOfMany } = purpose
   if (only !== undefined && more.length === 0) {
     const row = newRow(table, purpose, only)
-    const alone = statementOf(table, `create ${oneOfMany}`, creatingOne(table, oneOfMany))(row)
+    const alone = creatingOne(table, row)
     return oneOfMany ? alone : withKind(alone, row, kindOf(table, 'create', creatingGiven(table)))
   }
   const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
-  const build = creatingAll(table, oneOfMany)
-  return statementOf(table, `creates ${oneOfMany}`, build)({ purpose, rest: JSON.stringify(rows) })
+  return creatingAll(table, { purpose, rest: JSON.stringify(rows) })
 }
 
 /** Ids come back in small letters. */
 const withKind = (alone: Sql, item: Filling, kind: Kind<Filling>): Sql =>
   alone.as({ kind: kind as Kind, key: (item.id ?? '').toLowerCase(), item })
 
-const creatingOne = (table: Table, oneOfMany: boolean) => (slot: FillingSlot) => {
-  const source = ownValues(slot)
+function creatingOne(table: Table, filling: Filling): Sql {
+  const source = ownValues(filling)
   const written = sql`${inserting(table, sql`values (${rowOf(table, source)})`)} ${unlessThere(table)}`
   const line = sql`select id, version, ${source.text} as document from written`
-  return sql`with written as (${written}), told as (${tell(slot, 'created', line)})
-    select ${shown(oneOfMany)} from written`
+  return sql`with written as (${written}), told as (${tell(filling, 'created', line)})
+    select ${shown(filling.purpose)} from written`
 }
 
 /** Of several callers, to each of whom the text is his own. */
-const creatingGiven = (table: Table) => (slot: FillingSlot) => {
+const creatingGiven = (table: Table) => (filling: Filling) => {
   const written = sql`${inserting(table, sql`select ${rowOf(table, GIVEN)} from given`)} ${unlessThere(table)}`
   const line = sql`select id, version, ${GIVEN.text} as document from written join given on given_id = id`
-  return sql`with ${given(slot)}, written as (${written}), told as (${tell(slot, 'created', line)})
+  return sql`with ${given(filling)}, written as (${written}), told as (${tell(filling, 'created', line)})
     select written.*, id as given_id from written`
 }
 
 /** Of one caller. */
-const creatingAll = (table: Table, oneOfMany: boolean) => (slot: FillingSlot) => {
-  const written = sql`${inserting(table, rowsOf(table, slot))} ${unlessThere(table)}`
-  return sql`with written as (${written}), told as (${tell(slot, 'created', linesOf(documentOf(table)))})
-    select ${shown(oneOfMany)} from written`
+function creatingAll(table: Table, filling: Filling): Sql {
+  const written = sql`${inserting(table, rowsOf(table, filling))} ${unlessThere(table)}`
+  return sql`with written as (${written}), told as (${tell(filling, 'created', linesOf(documentOf(table)))})
+    select ${shown(filling.purpose)} from written`
 }
 
 const unlessThere = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
 /** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
 export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
-  const build = (slot: FillingSlot) => {
-    const source = ownValues(slot)
-    const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
-    return sql`with told as (${tell(slot, 'created', line)})
-      ${inserting(table, sql`values (${rowOf(table, source)})`)}`
-  }
-  return statementOf(table, 'create blindly', build)(newRow(table, purpose, create))
+  const filling = newRow(table, purpose, create)
+  const source = ownValues(filling)
+  const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
+  return sql`with told as (${tell(filling, 'created', line)})
+    ${inserting(table, sql`values (${rowOf(table, source)})`)}`
 }
 
 function newRow(table: Table, purpose: Purpose, { id, content }: Create): Filling {
@@ -90,13 +85,13 @@ const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
   sql`${table.stamp.values}${id}, ${commas([...table.columns.map(value), rest])}`
 
 /** Several rows in one value, so that the text of the statement does not grow with them. */
-function rowsOf(table: Table, slot: FillingSlot): Sql {
+function rowsOf(table: Table, { rest }: Filling): Sql {
   const values = commas([
     ...table.columns.map((column) => fromJson(sql`(v -> 'typed')`, column)),
     sql`v -> 'rest'`,
   ])
   return sql`select ${table.stamp.values}(v ->> 'id')::uuid, ${values}
-    from jsonb_array_elements(${slot(({ rest }) => rest)}::jsonb) v`
+    from jsonb_array_elements(${rest}::jsonb) v`
 }
 
 /**
@@ -108,20 +103,19 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const { oneOfMany } = purpose
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
   const unwritten = { purpose, id, versions }
-  if (verb === 'delete')
-    return statementOf(table, `delete ${oneOfMany}`, deleting(table, oneOfMany))(unwritten)
+  if (verb === 'delete') return deleting(table, unwritten)
   const { typed, rest } = split(table, change.content.fields)
   if (verb === 'replace') {
     const written = { purpose, id, versions, typed, rest: JSON.stringify(rest) }
-    return statementOf(table, `replace ${oneOfMany}`, updating(table, oneOfMany, replaced(table)))(written)
+    return updating(table, written, replaced(table))
   }
   const named = new Set([...Object.keys(change.content.fields), ...change.unset])
-  if (named.size === 0) return statementOf(table, `read ${oneOfMany}`, reading(table, oneOfMany))(unwritten)
+  if (named.size === 0) return reading(table, unwritten)
   const columns = table.columns.filter(({ property }) => named.has(property))
   const shape = columns.map(({ column }) => column).join(' ')
   const sets = changed(table, columns)
   const row = { purpose, id, versions, typed, rest: JSON.stringify(rest), names: textArray([...named]) }
-  const alone = statementOf(table, `update ${oneOfMany} ${shape}`, updating(table, oneOfMany, sets))(row)
+  const alone = updating(table, row, sets)
   return oneOfMany
     ? alone
     : withKind(alone, row, kindOf(table, `update ${shape}`, updatingGiven(table, sets)))
@@ -133,34 +127,34 @@ const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = 
 const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
-const deleting = (table: Table, oneOfMany: boolean) => (slot: FillingSlot) => {
-  const source = ownValues(slot)
+function deleting(table: Table, filling: Filling): Sql {
+  const source = ownValues(filling)
   const here = hereIn(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const told = tell(slot, 'deleted', linesOf(sql`null::json`))
-  return reported(oneOfMany, currentOf(table, here), { written, told })
+  const told = tell(filling, 'deleted', linesOf(sql`null::json`))
+  return reported(filling, currentOf(table, here), { written, told })
 }
 
 /** Nothing is changed, so nobody is told. */
-const reading = (table: Table, oneOfMany: boolean) => (slot: FillingSlot) => {
-  const source = ownValues(slot)
+function reading(table: Table, filling: Filling): Sql {
+  const source = ownValues(filling)
   const here = hereIn(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
-  return reported(oneOfMany, currentOf(table, here), { written })
+  return reported(filling, currentOf(table, here), { written })
 }
 
-const updating = (table: Table, oneOfMany: boolean, made: MakeSets) => (slot: FillingSlot) => {
-  const source = ownValues(slot)
+function updating(table: Table, filling: Filling, made: MakeSets): Sql {
+  const source = ownValues(filling)
   const { written, current } = updated(table, source, made(source), sql``)
-  const told = tell(slot, 'updated', linesOf(documentOf(table)))
-  return reported(oneOfMany, current, { written, told })
+  const told = tell(filling, 'updated', linesOf(documentOf(table)))
+  return reported(filling, current, { written, told })
 }
 
 /** Of several callers; of each, the row or what is in the way. */
-const updatingGiven = (table: Table, made: MakeSets) => (slot: FillingSlot) => {
+const updatingGiven = (table: Table, made: MakeSets) => (filling: Filling) => {
   const { written, current } = updated(table, GIVEN, made(GIVEN), sql`from given`)
-  const told = tell(slot, 'updated', linesOf(documentOf(table)))
-  return sql`with ${given(slot)}, written as (${written}), told as (${told})
+  const told = tell(filling, 'updated', linesOf(documentOf(table)))
+  return sql`with ${given(filling)}, written as (${written}), told as (${told})
     select given_id, written.*, case when written.id is null then ${current} end as current
     from given left join written on written.id = given_id`
 }
@@ -184,11 +178,11 @@ interface Made {
   readonly told?: Sql
 }
 
-function reported(oneOfMany: boolean, found: Sql, { written, told }: Made): Sql {
+function reported({ purpose }: Filling, found: Sql, { written, told }: Made): Sql {
   const line = told === undefined ? sql`` : sql`, told as (${told})`
-  const current = oneOfMany ? sql`tenon.refuse_change(${found})` : found
+  const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
   return sql`with written as (${written})${line}
-    select ${shown(oneOfMany)}, case when written.id is null then ${current} end as current
+    select ${shown(purpose)}, case when written.id is null then ${current} end as current
     from (select 1) one left join written on true`
 }
 
@@ -198,10 +192,10 @@ const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 const linesOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
 
 /** A line of the outbox for each row that was written. */
-const tell = (slot: FillingSlot, verb: Verb, lines: Sql): Sql =>
+const tell = ({ purpose }: Filling, verb: Verb, lines: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
-    select ${slot(({ purpose }) => purpose.collection)}, ${verb}, id, version, document,
-      coalesce(octet_length(document::text), 0), ${slot(({ purpose }) => purpose.anonReads)}
+    select ${purpose.collection}, ${verb}, id, version, document,
+      coalesce(octet_length(document::text), 0), ${purpose.anonReads}
     from (${lines}) as line`
 
 interface Sets {

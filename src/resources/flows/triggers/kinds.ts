@@ -5,4 +5,4 @@ import { schedules } from './schedules.ts'
 import type { TriggerKind } from './trigger.ts'
 import { webhooks } from './webhooks.ts'
 
-export const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
+export const DECLARABLE: readonly TriggerKind[] = [schedules, webhooks, events]

@@ -1,10 +1,10 @@
 /** What triggers have outside the database follows their rows: at once, and by a durable workflow should that fail. */
 
 import type { RegistrationInput } from '../../../core/trigger.ts'
+import { QUEUES } from '../../../core/work.ts'
 import { runsOf } from '../../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { QUEUES } from '../../../platform/temporal.ts'
-import { TRIGGER_KINDS } from './kinds.ts'
+import { DECLARABLE } from './kinds.ts'
 import { triggersOf } from './rows.ts'
 import type { Trigger } from './trigger.ts'
 
@@ -73,5 +73,5 @@ export async function register(scope: WorkspaceScope, { flow_id, before }: Regis
 }
 
 function outsideOf(kind: Trigger['kind']) {
-  return TRIGGER_KINDS.find((one) => one.kind === kind)?.outside
+  return DECLARABLE.find((one) => one.kind === kind)?.outside
 }

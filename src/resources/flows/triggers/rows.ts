@@ -3,7 +3,7 @@
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { TRIGGER_KINDS } from './kinds.ts'
+import { DECLARABLE } from './kinds.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 
 /** Of `flow_triggers t` joined with its flow `f`. */
@@ -21,7 +21,7 @@ export function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigg
 
 /** What a compiled flow declares; what it declares twice counts once. */
 export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
-  const all = TRIGGER_KINDS.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
+  const all = DECLARABLE.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
   return all.filter(({ key }, index) => all.findIndex((one) => one.key === key) === index)
 }
 

@@ -3,10 +3,9 @@
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/trigger.ts'
-import type { Json } from '../../../core/work.ts'
+import { type Json, QUEUES } from '../../../core/work.ts'
 import { runsOf } from '../../../platform/capabilities.ts'
 import type { Timing } from '../../../platform/schedules.ts'
-import { QUEUES } from '../../../platform/temporal.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 
 /** When a schedule starts runs, and what it does about those that go on: the spec of its row. */

@@ -1,0 +1,73 @@
+/** A bounded cache whose entries expire. A value that was being loaded during an invalidation is not stored. */
+
+import { LRUCache } from 'lru-cache'
+import { LIMITS } from '../core/limits.ts'
+import type { WorkspaceRef } from '../core/tenant.ts'
+
+/** A box, since the library stores neither null nor undefined. */
+interface Entry<T> {
+  readonly value: T
+}
+
+/** Verified credentials: they expire early enough for a revocation on another node to count within seconds. */
+const CREDENTIALS = { max: LIMITS.keyCacheEntriesMax, ttl: LIMITS.keyCacheMs }
+
+export class TtlCache<T> {
+  readonly #entries: LRUCache<string, Entry<T>>
+  #invalidations = 0
+
+  constructor(bounds: LRUCache.Options<string, Entry<T>, unknown> = CREDENTIALS) {
+    this.#entries = new LRUCache(bounds)
+  }
+
+  /** Returns the value; undefined if there is none or it has expired. */
+  get(name: string): T | undefined {
+    return this.#entries.get(name)?.value
+  }
+
+  /** Returns the cached value, or reads it. What is read is not stored if anything was invalidated meanwhile: it may be stale. */
+  async load(name: string, read: () => Promise<T>): Promise<T> {
+    const known = this.get(name)
+    if (known !== undefined) return known
+    const before = this.#invalidations
+    const value = await read()
+    if (before === this.#invalidations) this.set(name, value)
+    return value
+  }
+
+  set(name: string, value: T): void {
+    this.#entries.set(name, { value })
+  }
+
+  /** Invalidates one entry. */
+  drop(name: string): void {
+    this.#invalidations += 1
+    this.#entries.delete(name)
+  }
+
+  /** Invalidates all entries whose value matches. */
+  forget(matches: (value: T) => boolean): void {
+    this.#invalidations += 1
+    for (const [name, { value }] of this.#entries) if (matches(value)) this.#entries.delete(name)
+  }
+}
+
+/** A value and the memory that it takes, roughly. */
+export interface Sized<T> {
+  readonly value: T
+  readonly bytes: number
+}
+
+/** What an entry takes besides its value, roughly. */
+const ENTRY_BYTES = 256
+
+/** The cache of what workspaces have: declarations, settings, quotas. Bounded by bytes, since tenants decide their size. */
+export const openMemo = (): TtlCache<Sized<unknown>> =>
+  new TtlCache({
+    ttl: LIMITS.memoMs,
+    maxSize: LIMITS.memoBytesMax,
+    sizeCalculation: ({ value: { bytes } }) => bytes + ENTRY_BYTES,
+  })
+
+/** No id holds a colon, so no key of one workspace is another's. */
+export const memoKey = (ref: WorkspaceRef, key: string): string => `${ref.tenantId}:${ref.workspaceId}:${key}`
