@@ -24,9 +24,10 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:ows': ['test/ows/score.ts'],
   'test:ctk': ['test/ows/ctk.ts'],
   'test:fuzz': ['test/fuzz/main.ts'],
+  'test:soak': ['test/soak/main.ts'],
   bench: ['bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz']
+const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:soak']
 
 await main(process.argv.slice(2))
 
