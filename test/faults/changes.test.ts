@@ -8,7 +8,7 @@ import { Relay } from '../../src/platform/events/relay.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { type Heard, hear, messages, stopHearing } from '../support/hear.ts'
 import { change } from '../support/outbox.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
 import { eventually, type Room } from '../support/tenants.ts'
 
@@ -16,7 +16,7 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)

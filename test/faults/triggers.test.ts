@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { change } from '../support/outbox.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
 import { asSuperuser, call as callAt, eventually, type Room } from '../support/tenants.ts'
 
@@ -10,7 +10,7 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)
