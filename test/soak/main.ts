@@ -36,7 +36,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'suite',
     args: ['node_modules/vitest/vitest.mjs', 'run'],
-    env: { SOAK: '1', TENON_SDK_PATCHES: 'off' },
+    env: { TENON_SOAK: '1', TENON_SDK_PATCHES: 'off' },
     maxMinutes: 90,
   },
 ]

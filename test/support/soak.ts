@@ -1,6 +1,6 @@
 /** How much a test repeats: enough to show the property in the suite, more in `npm run test:soak`. */
 
-const isSoak = process.env['SOAK'] === '1'
+const isSoak = process.env['TENON_SOAK'] !== undefined
 
 /**
  * @param usual the number of repetitions, or the size, in the suite

@@ -90,6 +90,7 @@ function ownSettings(): Record<string, string> {
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',
       'TENON_OPERATOR_SECRET',
+      'TENON_SDK_PATCHES',
       'TEMPORAL_NAMESPACE',
       'MONGODB_URL',
       'TENON_TRUSTED_PROXIES',

@@ -8,6 +8,7 @@ import type { FlowIR, Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { type Asked, Course, type Whereabouts } from '../../../flows-dsl/machine/course.ts'
 import { type CallRequest, runFlow } from '../../../flows-dsl/run.ts'
 import { CATALOGUE, compiled, INFO, World } from '../../flows/scenario.ts'
+import { repeated } from '../../support/soak.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const MEANS = { evaluationSteps: 20_000, events: 200, nowMs: () => 0, random: () => 0 }
@@ -177,8 +178,8 @@ test('whatever the flow: what is foreseen is what is asked next', async () => {
         foreseen += ahead.length
       }
     }),
-    { seed: 8, numRuns: 80 },
+    { seed: 8, numRuns: repeated(20, 80) },
   )
-  expect(foreseen).toBeGreaterThan(100)
-  expect(begun).toBeGreaterThan(20)
+  expect(foreseen).toBeGreaterThan(repeated(25, 100))
+  expect(begun).toBeGreaterThan(repeated(4, 20))
 })
