@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { Slowest } from './test/support/slowest.ts'
 
 export default defineConfig({
   test: {
@@ -12,6 +13,6 @@ export default defineConfig({
     // Nothing is measured by these: they end what hangs, also on a machine that is busy or slow.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: ['default', './test/support/slowest.ts'],
+    reporters: ['default', new Slowest()],
   },
 })

@@ -4,7 +4,7 @@ import type { Reporter, TestModule } from 'vitest/node'
 
 const SHOWN = 20
 
-export default class Slowest implements Reporter {
+export class Slowest implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     if (modules.length <= SHOWN) return
     const files = modules
