@@ -1,16 +1,18 @@
 import { defineConfig } from 'vitest/config'
+import { Slowest } from './test/support/slowest.ts'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/global.ts'],
     pool: 'forks',
-    maxWorkers: 3,
+    // Two cores: about half of the time of tests is waiting for servers.
+    maxWorkers: 4,
     // What files import is read once by each worker: it was a tenth of the time of all. No file may leave anything behind in its process.
     isolate: false,
     // Nothing is measured by these: they end what hangs, also on a machine that is busy or slow.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: ['default'],
+    reporters: ['default', new Slowest()],
   },
 })

@@ -7,14 +7,14 @@ import { Pool } from 'pg'
 import { type Started, startPlatform } from '../test/support/start.ts'
 import { listen } from './ears.ts'
 import { sender } from './http.ts'
-import { interleaved, print, throughput } from './measure.ts'
+import { interleaved, print, sized, throughput } from './measure.ts'
 import { aRoom, type Room } from './room.ts'
 
 const LANES = 16
 const LANE_MS = 3_000
 const TURNS = 4
 const ROUNDS = 200
-const BACKLOG = 50_000
+const BACKLOG = sized(50_000, 500)
 const DOCUMENT = JSON.stringify({ title: 'buy milk', done: false, prio: 2, tags: ['home', 'shop'] })
 
 /** Prints everything; takes about a minute. */

@@ -9,11 +9,11 @@ import { usedUs } from './cpu.ts'
 import { handWritten } from './flows/hand.ts'
 import { zigflow } from './flows/zigflow.ts'
 import { sender } from './http.ts'
-import { interleaved, print, throughput } from './measure.ts'
+import { interleaved, print, sized, throughput } from './measure.ts'
 import { aRoom } from './room.ts'
 
 const LATENCY_ROUNDS = 120
-const LANES = 50
+const LANES = sized(50, 8)
 const TURNS = 3
 const TURN_MS = 6_000
 /** Each is asked for so long before it is measured: what was started just now is still being compiled, ours more than others. */

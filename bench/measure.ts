@@ -1,5 +1,13 @@
 /** Timing of one thing against another in one run: turns are taken, so that both see the same machine. */
 
+const isOnce = process.env['BENCH_ONCE'] === '1'
+
+/**
+ * A size, or a number of repetitions. With `BENCH_ONCE=1` a benchmark checks that it works and measures nothing.
+ * @param once the size that is enough for the check
+ */
+export const sized = (full: number, once: number): number => (isOnce ? once : full)
+
 export interface Figures {
   readonly p50Ms: number
   readonly p99Ms: number
@@ -15,8 +23,9 @@ export async function interleaved<Name extends string>(
 ): Promise<Record<Name, Figures>> {
   const names = Object.keys(works) as Name[]
   const times = new Map<Name, number[]>(names.map((name) => [name, []]))
+  const counted = sized(rounds, 1)
   let last: Name | undefined
-  for (let round = -Math.ceil(rounds / 10); round < rounds; round++) {
+  for (let round = -Math.ceil(counted / 10); round < counted; round++) {
     for (const name of shuffled(names, last)) {
       last = name
       const startedMs = performance.now()
@@ -60,7 +69,7 @@ interface Contest<Name> {
 }
 
 /** Before it is measured, each is asked so often: a program that was started just now is slow at first. */
-const WARM_UP = 10_000
+const WARM_UP = sized(10_000, 1)
 const WARM_UP_MS = 1_000
 
 /** Asks each until it is as quick as it becomes. */
@@ -80,7 +89,7 @@ export async function contest<Name extends string>(
 ): Promise<Record<Name, Rates>> {
   const names = Object.keys(works) as Name[]
   const turns = new Map<Name, Turn[]>(names.map((name) => [name, []]))
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < sized(rounds, 1); round++) {
     for (const name of names) {
       const before = usedUs(name)
       const turn = await crowd(lanes, ms, works[name])
@@ -104,9 +113,10 @@ interface Turn extends Crowd {
 
 async function crowd(lanes: number, ms: number, work: () => Promise<unknown>): Promise<Crowd> {
   const startedMs = performance.now()
+  const untilMs = startedMs + sized(ms, 1)
   const times: number[] = []
   const lane = async () => {
-    for (let now = performance.now(); now < startedMs + ms; ) {
+    for (let now = performance.now(); now < untilMs; ) {
       const begunMs = now
       await work()
       now = performance.now()

@@ -9,10 +9,10 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { forgetPeak, peakMb, residentMb } from '../test/support/resident.ts'
 import { startPlatform } from '../test/support/start.ts'
-import { print } from './measure.ts'
+import { print, sized } from './measure.ts'
 import { aRoom, type Room } from './room.ts'
 
-const LINES = 1_000_000
+const LINES = sized(1_000_000, 20_000)
 
 export async function ndjson(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
@@ -21,7 +21,7 @@ export async function ndjson(): Promise<void> {
     const room = await aRoom(running)
     const pid = stack.supervisor.pid('api') ?? 0
     await send(room, 'warm', linesTo(20_000))
-    print('1,000,000 lines', 's', 'MiB before', 'MiB peak', 'MiB after')
+    print(`${LINES} lines`, 's', 'MiB before', 'MiB peak', 'MiB after')
     await measured('import', pid, () => send(room, 'soak', linesTo(LINES)))
     await measured('the same file again', pid, () => send(room, 'soak', linesTo(LINES)))
     await measured('export', pid, () => receive(room, 'soak'))

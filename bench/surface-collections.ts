@@ -2,10 +2,10 @@
 
 import { Pool } from 'pg'
 import type { Running } from '../test/support/start.ts'
-import { interleaved, print } from './measure.ts'
+import { interleaved, print, sized } from './measure.ts'
 import { aRoom } from './room.ts'
 
-const DOCUMENTS = 20_000
+const DOCUMENTS = sized(20_000, 200)
 const ROUNDS = 60
 
 const FILL = `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)

@@ -21,8 +21,12 @@ export async function objects(running: Running): Promise<void> {
     const Body = Buffer.alloc(bytes, 'x')
     const path = `/v1/objects/${bucket}/api-${bytes}`
     const target = { Bucket: bucket, Key: `sdk-${bytes}` }
+    const put = () => s3.send(new PutObjectCommand({ ...target, Body }))
+    // The order of the first round is random, and both are read.
+    await put()
+    await send('PUT', path, Body)
     const figures = await interleaved(rounds, {
-      'PUT, SDK to the store': () => s3.send(new PutObjectCommand({ ...target, Body })),
+      'PUT, SDK to the store': put,
       'PUT, API': () => send('PUT', path, Body),
       'GET, SDK to the store': async () => {
         const { Body: body } = await s3.send(new GetObjectCommand(target))

@@ -2,7 +2,6 @@
 /** The door of every command: makes a bare checkout able to run it, then hands over. Node's own modules only. */
 
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { chdir } from 'node:process'
 import { pathToFileURL } from 'node:url'
 import { packedCommand } from './build.mjs'
@@ -12,8 +11,6 @@ import { isNode, NODE, PROJECT_DIR, say } from './project.mjs'
 
 /** Node that can install the packages. They contain the Node that runs everything else (`NODE`). */
 const OLDEST_NODE = 20
-/** Makes the process end when we do, even when we are killed. */
-const END_WITH_PARENT = ['--import', new URL('parent.mjs', import.meta.url).href]
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 
 /** What a verb runs with node; any other verb belongs to src/cli. */
@@ -24,9 +21,10 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:ows': ['test/ows/score.ts'],
   'test:ctk': ['test/ows/ctk.ts'],
   'test:fuzz': ['test/fuzz/main.ts'],
+  'test:soak': ['test/soak/main.ts'],
   bench: ['bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz']
+const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:soak']
 
 await main(process.argv.slice(2))
 
@@ -55,7 +53,6 @@ async function main(argv) {
   const packed = own === undefined ? packedCommand(verb) : undefined
   if (packed !== undefined && isNode(process.execPath)) {
     process.env['TENON_CALLER_CWD'] = callerDir
-    endWithNpm(() => process.exit(128 + SIGNAL_NUMBERS.SIGTERM))
     await import(pathToFileURL(packed).href)
     return
   }
@@ -77,21 +74,11 @@ function whereCalled() {
  * @param {Record<string, string>} env
  */
 async function handOver(program, env) {
-  const child = spawn(NODE, [...END_WITH_PARENT, ...program], {
-    // The fourth is a pipe that closes with us.
-    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
-    env: {
-      ...process.env,
-      ...env,
-      TENON_PARENT_FD: '3',
-      AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
-    },
-  })
+  const child = spawn(NODE, program, { stdio: 'inherit', env: { ...process.env, ...env } })
   for (const signal of /** @type {const} */ (['SIGTERM', 'SIGHUP']))
     process.on(signal, () => child.kill(signal))
   // A terminal sends Ctrl-C to the child itself; twice would mean "at once".
   process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'))
-  endWithNpm(() => child.kill('SIGTERM'))
   const [code, signal] = await new Promise((resolve) => {
     child.once('error', (error) => {
       say(error.message)
@@ -100,37 +87,6 @@ async function handOver(program, env) {
     child.once('exit', (...end) => resolve(end))
   })
   process.exit(code ?? 128 + (SIGNAL_NUMBERS[/** @type {keyof typeof SIGNAL_NUMBERS} */ (signal)] ?? 9))
-}
-
-/**
- * npm that is killed takes nobody with it: its child, which may be a shell around us, gets another parent.
- * Without npm that is no reason to end, since a script may have put us into the background.
- * @param {() => void} end
- */
-function endWithNpm(end) {
-  if (process.env['npm_lifecycle_event'] === undefined) return
-  const shell = process.ppid
-  const npm = isShell(shell) ? parentOf(shell) : undefined
-  setInterval(() => (process.ppid !== shell || (npm && parentOf(shell) !== npm)) && end(), 1_000).unref()
-}
-
-/** @param {number} pid */
-function isShell(pid) {
-  return /\((ba|da|a)?sh\)/.test(statOf(pid))
-}
-
-/** @param {number} pid */
-function parentOf(pid) {
-  return /\) \S (\d+)/.exec(statOf(pid))?.[1]
-}
-
-/** @param {number} pid */
-function statOf(pid) {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8')
-  } catch {
-    return ''
-  }
 }
 
 /** @param {string} message */

@@ -1,15 +1,13 @@
 /** Makes node_modules match package-lock.json, once even when two commands start at the same time. */
 
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { binary } from './binaries.mjs'
 import { withLock } from './lock.mjs'
 import { BINARIES, PROGRAMS } from './pins.mjs'
 import { PROJECT_DIR, say, step } from './project.mjs'
 
-const MARK = join(PROJECT_DIR, 'node_modules/.tenon-lock')
 const INSTALL = ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
 
 /** Packages that cannot be had; its message is one line that names the ways out. */
@@ -37,7 +35,6 @@ export async function installPackages() {
     async () => {
       if (isInstalled()) return
       await step('installing packages with npm ci', npmCi)
-      writeFileSync(MARK, lockHash())
     },
     wait,
   )
@@ -46,18 +43,8 @@ export async function installPackages() {
 /** Fetches the servers' programs meanwhile. What cannot be had is told by the stack, which knows if it is needed. */
 export async function fetchBinaries() {
   const needed = PROGRAMS.filter((name) => !process.env[BINARIES[name].instead])
-  await Promise.allSettled(
-    needed.map(async (name) => {
-      /** @type {(title: string) => void} */
-      let begin = () => {}
-      const begun = new Promise((resolve) => {
-        begin = resolve
-      })
-      const had = binary(name, { onFetch: begin })
-      const fetching = await Promise.race([begun, had.then(() => undefined)])
-      if (fetching !== undefined) await step(`fetching ${fetching}`, () => had)
-    }),
-  )
+  const onFetch = (/** @type {string} */ what) => say(`tenon: fetching ${what} …`)
+  await Promise.allSettled(needed.map((name) => binary(name, { onFetch })))
 }
 
 /** Lets `npx tenon` find this checkout. */
@@ -72,25 +59,8 @@ export function linkCommand() {
   }
 }
 
+/** Compares npm's own record of what it installed with the lock, whoever ran npm. */
 function isInstalled() {
-  if (existsSync(MARK) && readFileSync(MARK, 'utf8') === lockHash()) return true
-  if (!isComplete()) return false
-  try {
-    writeFileSync(MARK, lockHash())
-  } catch {
-    // A read-only installation is as good.
-  }
-  return true
-}
-
-function lockHash() {
-  return createHash('sha256')
-    .update(readFileSync(join(PROJECT_DIR, 'package-lock.json')))
-    .digest('hex')
-}
-
-/** Somebody else may have run npm: its own record then says the same as the lock. */
-function isComplete() {
   const wanted = packagesOf('package-lock.json')
   const installed = packagesOf('node_modules/.package-lock.json')
   if (wanted === undefined || installed === undefined) return false

@@ -2,17 +2,13 @@
 
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { cacheDir } from './binaries.mjs'
-import { lockOwner } from './lock.mjs'
 import type { StartContext } from './server.ts'
 
 const OUTSIDE = '/var/lib/tenon'
-/** Marks a folder that goes with the ephemeral stack whose folder it names. */
-const EPHEMERAL = 'ephemeral'
-const LEFTOVER_AGE_MS = 60_000
 
 /** Whom PostgreSQL runs as; nothing means: as we do. */
 export interface Account {
@@ -44,22 +40,8 @@ export async function postgresHome(context: StartContext): Promise<PostgresHome>
     .digest('hex')
     .slice(0, 16)
   const outside = join(OUTSIDE, id)
-  await removeLeftovers()
   await mkdir(outside, { recursive: true, mode: 0o755 })
-  if (context.ephemeral) await writeFile(join(outside, EPHEMERAL), context.dir)
   return { account, bin, data: join(outside, 'postgres'), outside }
-}
-
-/** Of ephemeral stacks that were killed. */
-async function removeLeftovers(): Promise<void> {
-  const names = await readdir(OUTSIDE).catch(() => [])
-  for (const folder of names.map((name) => join(OUTSIDE, name))) {
-    const mark = join(folder, EPHEMERAL)
-    const age = Date.now() - (statSync(mark, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
-    if (age < LEFTOVER_AGE_MS) continue
-    const stack = readFileSync(mark, 'utf8')
-    if (lockOwner(join(stack, 'stack.lock')) === undefined) await rm(folder, { recursive: true, force: true })
-  }
 }
 
 /** Whether every folder on the way may be entered by anybody. */

@@ -27,13 +27,8 @@ export function say(line) {
   process.stderr.write(`${line}\n`)
 }
 
-/** Steps under way, and when each began. @type {Map<string, number>} */
-const underWay = new Map()
-/** @type {NodeJS.Timeout | undefined} */
-let ticker
-
 /**
- * Does a step. While any lasts, one line every two seconds tells of all of them.
+ * Does a step. While it lasts, a line every two seconds tells of it.
  * @template T
  * @param {string} what
  * @param {() => Promise<T>} work
@@ -41,30 +36,15 @@ let ticker
  */
 export async function step(what, work) {
   const startedAt = Date.now()
-  underWay.set(what, startedAt)
-  ticker ??= setInterval(tick, NEVER_SILENT_MS)
-  say(`tenon: ${what} …`)
+  const tell = (/** @type {string} */ now) =>
+    say(`tenon: ${what}: ${now} ${Math.round((Date.now() - startedAt) / 1000)} s`)
+  const ticker = setInterval(() => tell('for'), NEVER_SILENT_MS)
   try {
+    say(`tenon: ${what} …`)
     const result = await work()
-    say(`tenon: ${what}: done in ${seconds(startedAt)}`)
+    tell('done in')
     return result
-  } catch (error) {
-    say(`tenon: ${what}: failed after ${seconds(startedAt)}`)
-    throw error
   } finally {
-    underWay.delete(what)
-    if (underWay.size === 0) {
-      clearInterval(ticker)
-      ticker = undefined
-    }
+    clearInterval(ticker)
   }
-}
-
-function tick() {
-  say(`tenon: … ${[...underWay].map(([what, startedAt]) => `${what} ${seconds(startedAt)}`).join(', ')}`)
-}
-
-/** @param {number} startedAt */
-function seconds(startedAt) {
-  return `${Math.round((Date.now() - startedAt) / 1000)} s`
 }

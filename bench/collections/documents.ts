@@ -2,9 +2,10 @@
 
 import { Pool } from 'pg'
 import type { Running } from '../../test/support/start.ts'
+import { sized } from '../measure.ts'
 import { aRoom, type Room } from '../room.ts'
 
-export const DOCUMENTS = 100_000
+export const DOCUMENTS = sized(100_000, 4_000)
 export const COLLECTION = 'tasks'
 
 /** Members of a document that are declared, in the order of the contenders' columns. */

@@ -2,9 +2,8 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matches } from '../core/etag.ts'
-import { type AnyOperation, replyOf } from '../core/operation.ts'
+import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
 import { Serialized } from '../core/serialized.ts'
-import { nextPage } from './links.ts'
 
 /** @param input as it was bound, for the address of what was made */
 export function answer(
@@ -36,4 +35,17 @@ export function answer(
 function isHeld({ method, headers }: FastifyRequest, tag: string): boolean {
   const list = headers['if-none-match']
   return list !== undefined && (method === 'GET' || method === 'HEAD') && matches(list, tag, 'weak')
+}
+
+/** The URL of the next page, for `Link: <…>; rel="next"` (RFC 8288). @returns relative to the origin; undefined where there is no next page, or a URL does not lead to it */
+function nextPage(operation: AnyOperation, request: FastifyRequest, output: unknown): string | undefined {
+  if (operation.http.method !== 'GET' || operation.input.properties['page_after'] === undefined)
+    return undefined
+  const next = (output as { page?: { next?: unknown } }).page?.next
+  if (typeof next !== 'string') return undefined
+  const [path = '', query] = request.url.split(/\?(.*)/s)
+  const parameters = new URLSearchParams(query)
+  parameters.set(QUERY_NAMES['page_after'] ?? '', next)
+  // What would end the link, or is in no header, is escaped; the query has been by now.
+  return `${path.replaceAll(/[^!-~]|[<>"]/g, encodeURIComponent)}?${parameters}`
 }

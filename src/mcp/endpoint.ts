@@ -7,8 +7,9 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../platform/config.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
-import type { WireServer } from './wire/port.ts'
-import { serve } from './wire/serve.ts'
+import { serveLegacy } from './wire/legacy.ts'
+import { serveModern } from './wire/modern.ts'
+import type { Serve, WireServer } from './wire/port.ts'
 
 /** The part of a message that doors look at. Its parts may be of any type: nobody has checked them yet. */
 export interface Message {
@@ -144,4 +145,21 @@ export function bearerOf({ headers, raw, query }: FastifyRequest): string | unde
   if (first?.kind === 'api_key')
     throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
   return first?.kind === 'token' ? first.text : undefined
+}
+
+const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'
+const FIRST_MODERN = '2026-07-28'
+
+/** Modern requests say so in their body, each of them; the header alone counts only where it names such a version. */
+function isModern(body: unknown, header: string | string[] | undefined): boolean {
+  const params = (body as { params?: { _meta?: Record<string, unknown> } } | null)?.params
+  if (params?._meta?.[VERSION_KEY] !== undefined) return true
+  return typeof header === 'string' && /^\d{4}-\d\d-\d\d$/.test(header) && header >= FIRST_MODERN
+}
+
+/** Answers in the era of the request. */
+const serve: Serve = (exchange, server) => {
+  const { body, request } = exchange
+  const era = isModern(body, request.headers['mcp-protocol-version']) ? serveModern : serveLegacy
+  return era(exchange, server)
 }

@@ -8,7 +8,8 @@ import { Relay } from '../../src/platform/events/relay.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { type Heard, hear, messages, stopHearing } from '../support/hear.ts'
 import { change } from '../support/outbox.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
+import { repeated } from '../support/soak.ts'
 import type { Started } from '../support/start.ts'
 import { eventually, type Room } from '../support/tenants.ts'
 
@@ -16,7 +17,7 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)
@@ -85,7 +86,7 @@ test('Valkey dies while documents are written: nothing is lost', async () => {
 test('the worker is killed again and again while documents are written', async () => {
   const heard = await subscribe('worker')
   let written = 0
-  for (const strike of numbers(3)) {
+  for (const strike of numbers(repeated(2, 3))) {
     for (const _part of numbers(10)) {
       await write('worker', numbers(20, written))
       written += 20

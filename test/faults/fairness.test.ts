@@ -5,6 +5,7 @@ import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUEUES } from '../../src/core/work.ts'
 import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { repeated } from '../support/soak.ts'
 import { aRoom, call, eventually, type Room } from '../support/tenants.ts'
 
 const CALLS_PER_RUN = 250
@@ -21,11 +22,13 @@ do:
         - ask: { call: http, with: { method: get, endpoint: '${url}' }, metadata: { tenon: { local: false } } }
 `
 
-describe.each([
+const CASES = [
   { fairness: true, calls: 5_000, servers: {} },
-  // A thousand are too many already.
+  // The control, in a soak alone: a thousand are too many already.
   { fairness: false, calls: 1_000, servers: { TEMPORAL_DYNAMIC_CONFIG: 'matching.enableFairness=false' } },
-])('fairness: $fairness', ({ fairness, calls: queued, servers }) => {
+].slice(0, repeated(1, 2))
+
+describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers }) => {
   let own: OwnPlatform
   let temporal: Client
   let slow: Server

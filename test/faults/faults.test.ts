@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OPERATIONS } from '../../src/resources/index.ts'
 import { exported, importInto, openImport } from '../support/ndjson.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import { Runs } from '../support/runs.ts'
 import type { Started } from '../support/start.ts'
 import {
@@ -24,7 +24,7 @@ let started: Started
 let room: Room
 
 beforeAll(async () => {
-  own = await ownPlatform({ lasting: true }, aStoringRoom)
+  own = await sharedPlatform(aStoringRoom)
   started = own.started
   room = own.room
 }, 120_000)

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
 import { call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
@@ -12,7 +12,7 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)

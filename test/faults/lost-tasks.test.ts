@@ -3,7 +3,7 @@
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Gate } from '../support/gate.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import { Runs } from '../support/runs.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
 
@@ -15,7 +15,7 @@ let server: Server
 let gates: Gate[] = []
 
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   server = createServer((_request, response) => {
     response.setHeader('content-type', 'application/json')
     // Now and then too long for a call beside the run: done again, it is one that is.

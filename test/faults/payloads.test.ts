@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
 import { call as callAt, eventually, type Room } from '../support/tenants.ts'
 
@@ -15,7 +15,7 @@ let server: Server
 let asked: ServerResponse[] = []
 
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
   server = createServer((_request, response) => asked.push(response))

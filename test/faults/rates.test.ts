@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import { Runs } from '../support/runs.ts'
 import type { Started } from '../support/start.ts'
 import { type Caller, call, eventually, type Room } from '../support/tenants.ts'
@@ -14,7 +14,7 @@ let room: Room
 let node: ApiProcess
 
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
   node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { Gate } from '../support/gate.ts'
 import { listen, messages, stopHearing } from '../support/hear.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import { noting, Runs } from '../support/runs.ts'
 import { eventually } from '../support/tenants.ts'
 
@@ -17,7 +17,7 @@ let own: OwnPlatform
 let runs: Runs
 let flow: string
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   runs = new Runs(own.room, own.started.running)
   flow = await runs.publish(
     `  - breath: { wait: { seconds: 2 } }

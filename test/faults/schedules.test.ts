@@ -1,7 +1,7 @@
 /** Schedules while Temporal hangs or dies, on a stack of our own: nothing is half done, and all of it comes back. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import { executionsOf, publishScheduled } from '../support/schedules.ts'
 import type { Started } from '../support/start.ts'
 import { aRoom, call as callAt, eventually, type Room } from '../support/tenants.ts'
@@ -14,7 +14,7 @@ let started: Started
 let room: Room
 
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)

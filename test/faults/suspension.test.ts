@@ -1,7 +1,7 @@
 /** A worker that dies while a tenant is suspended and resumed: who is to stand still does, and all goes on once. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
 import type { Started } from '../support/start.ts'
 import { call as callAt, eventually, type Reply, type Room } from '../support/tenants.ts'
 
@@ -9,7 +9,7 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)

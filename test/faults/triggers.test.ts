@@ -2,15 +2,20 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { change } from '../support/outbox.ts'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/own-platform.ts'
+import { repeated } from '../support/soak.ts'
 import type { Started } from '../support/start.ts'
 import { asSuperuser, call as callAt, eventually, type Room } from '../support/tenants.ts'
+
+/** The worker is killed so often, each time after so many events. */
+const STRIKES = repeated(2, 3)
+const EVENTS = repeated(12, 25)
 
 let own: OwnPlatform
 let started: Started
 let room: Room
 beforeAll(async () => {
-  own = await ownPlatform()
+  own = await sharedPlatform()
   started = own.started
   room = own.room
 }, 120_000)
@@ -62,13 +67,13 @@ const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
 
 test('the worker is killed again and again while events come: each is one run', async () => {
   await publish('killed', 'orders')
-  for (const strike of upTo(3)) {
-    for (const n of upTo(25)) await emit('orders', strike * 25 + n)
+  for (const strike of upTo(STRIKES)) {
+    for (const n of upTo(EVENTS)) await emit('orders', strike * EVENTS + n)
     // In the midst of it: some runs have begun, others have not.
-    await numbers('killed', strike * 25 + 1)
+    await numbers('killed', strike * EVENTS + 1)
     kill9('worker')
   }
-  expect(await numbers('killed', 75)).toEqual(upTo(75))
+  expect(await numbers('killed', STRIKES * EVENTS)).toEqual(upTo(STRIKES * EVENTS))
 }, 180_000)
 
 test('Temporal is killed while changes of documents come: they start their runs when it is back', async () => {

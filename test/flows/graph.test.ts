@@ -8,12 +8,13 @@ import { graphOf } from '../../flows-dsl/graph/drawing.ts'
 import type { Graph, GraphNode } from '../../flows-dsl/graph/graph.ts'
 import { mermaidOf } from '../../flows-dsl/graph/mermaid.ts'
 import { CATALOGUE } from '../../src/resources/catalogue.ts'
+import { repeated } from '../support/soak.ts'
 import { flowTexts } from './generated.ts'
 import { trace } from './scenario.ts'
 
 /** The machine may be busy. */
 const PATIENCE_MS = 120_000
-const RUNS = { numRuns: 100 }
+const RUNS = { numRuns: repeated(30, 100) }
 
 function graphFrom(source: string): Graph {
   const { ir, definition, faults } = compile(source, { catalogue: CATALOGUE })

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
+import { repeated } from '../support/soak.ts'
 import { aRoom, call, type Reply, type Room, unique } from '../support/tenants.ts'
 
 const PRELOAD = fileURLToPath(new URL('../support/loop-delay.mjs', import.meta.url))
@@ -82,7 +83,7 @@ const quantile = (times: readonly number[], q: number): number =>
   times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * q)] ?? 0
 const median = (times: readonly number[]) => quantile(times, 0.5)
 
-const ROUNDS = 5
+const ROUNDS = repeated(3, 5)
 
 test('25 documents by an anon key and 4 simulations - at once - leave the event loop and other tenants alone', async () => {
   const patterns = ['^(a|aa)+$', '^(a|a)*$', '^(a|ab?)+$', '(a*)(a*)(a*)(a*)(a*)b', '^(?:a?){9}a{9}$']

@@ -60,3 +60,40 @@ test('what is being written of a run while its flow is deleted leaves nothing be
   expect((await removed).status).toBe(200)
   expect(await recorded(id)).toEqual({ steps: 0, events: 0 })
 })
+
+test('two deletions of a flow that is being started: they wait for each other, neither fails', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const name = await runs.publish(TASKS)
+  const [{ id: flowId = '' } = {}] = await asSuperuser<{ id: string }>(
+    'select id from tenon.flows where workspace_id = $1',
+    [room.workspaceId],
+  )
+  const start = (id: string, endedAt: string) =>
+    `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by, ended_at)
+      values ('${room.tenantId}', '${room.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
+  const starter = new Client({ connectionString: inject('tenon').databaseUrl })
+  await starter.connect()
+  // It holds on to the version until it ends.
+  await starter.query('begin')
+  await starter.query(start('run_open', 'null'))
+  const [{ pid }] = (await starter.query('select pg_backend_pid() as pid')).rows
+  const waiting = (count: number) =>
+    eventually(async () => {
+      const found = await asSuperuser(
+        `select from pg_stat_activity a where $1 = any(pg_blocking_pids(a.pid)) or exists (
+          select from unnest(pg_blocking_pids(a.pid)) b where $1 = any(pg_blocking_pids(b)))`,
+        [pid],
+      )
+      return found.length >= count ? true : undefined
+    })
+  const first = remove(room, name)
+  await waiting(1)
+  // The second deletion finds an execution to delete, the first one a reference to the version that it has deleted.
+  await asSuperuser(start('run_ended', 'now()'))
+  const second = remove(room, name)
+  await waiting(2)
+  await starter.query('rollback')
+  await starter.end()
+  expect([(await first).status, (await second).status].toSorted()).toEqual([200, 409])
+})

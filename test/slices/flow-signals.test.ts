@@ -1,15 +1,16 @@
-/** Ten thousand events to one run that listens: it hears each that was taken, and others go on meanwhile. */
+/** Thousands of events to one run that listens: it hears each that was taken, and others go on meanwhile. */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../src/core/problem.ts'
 import { refOf } from '../../src/core/tenant.ts'
 import { Place } from '../flows/place.ts'
+import { repeated } from '../support/soak.ts'
 import { openTemporal } from '../support/temporal.ts'
 import { aRoom, call, eventually } from '../support/tenants.ts'
 
-const EVENTS = 10_000
+const EVENTS = repeated(2_000, 10_000)
 /** Of them, those that come through the API, by which the others would take half a minute more. */
-const ASKED = 200
+const ASKED = 100
 const LANES = 10
 const REFUSALS = ['dependency_unavailable', 'state_conflict']
 

@@ -2,6 +2,7 @@
 
 import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
+import { repeated } from '../support/soak.ts'
 import { aStoringRoom as aRoom, call, eventually, type Room } from '../support/tenants.ts'
 
 const bucketOf = async (room: Room): Promise<string> =>
@@ -22,7 +23,7 @@ test("slow readers of one tenant's objects hold its own share of the store's con
   await call('PUT', large, { as: room.service, body: 'x'.repeat(30_000_000) })
   await call('PUT', small, { as: other.service, body: '{}' })
   const readers = Array.from({ length: 300 }, () => slowReader(large, room))
-  await new Promise((done) => setTimeout(done, 5_000))
+  await new Promise((done) => setTimeout(done, 2_000))
   for (let n = 0; n < 8; n++) expect((await call('GET', small, { as: other.service })).status).toBe(200)
   for (const reader of readers) reader.destroy()
   await eventually(async () => (await call('HEAD', large, { as: room.service })).status === 200 || undefined)
@@ -50,7 +51,7 @@ test('slow queries of one tenant hold its own share of the connections to the da
   expect(statuses.filter((status) => ![200, 503, 504].includes(status))).toEqual([])
 }, 60_000)
 
-test('sixty deployments at once are compiled one after the other, and none is called invalid for it', async () => {
+test('many deployments at once are compiled one after the other, and none is called invalid for it', async () => {
   const room = await aRoom()
   const lines = Array.from({ length: 6_000 }, (_, n) => `export const a${n} = [${n}, {x: ${n}}]`)
   const source = `export default () => 1\n${lines.join('\n')}`
@@ -58,6 +59,6 @@ test('sixty deployments at once are compiled one after the other, and none is ca
     const body = { workspace_id: room.workspaceId, name: `f${n}`, source }
     return call('POST', '/v1/functions', { as: room.operator, body })
   }
-  const replies = await Promise.all(Array.from({ length: 60 }, (_, n) => deploy(n)))
+  const replies = await Promise.all(Array.from({ length: repeated(20, 60) }, (_, n) => deploy(n)))
   expect(replies.filter(({ status }) => status !== 201 && status !== 503)).toEqual([])
 }, 60_000)

@@ -8,6 +8,7 @@ import { currentBuild } from '../../src/cli/host/build.ts'
 import { Ports } from '../../stack/ports.ts'
 import { exported, importInto, lines, openImport } from '../support/ndjson.ts'
 import { forgetPeak, peakMb, residentMb } from '../support/resident.ts'
+import { repeated } from '../support/soak.ts'
 import type { Running } from '../support/start.ts'
 import { aRoom, asSuperuser, eventually, type Room, unique } from '../support/tenants.ts'
 
@@ -50,10 +51,10 @@ const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
  * in buffers would grow by all of it.
  */
 const HEAP_MAX_MB = 192
-const STREAM_MB = 360
+const STREAM_MB = repeated(240, 360)
 const GROWTH_MAX_MB = 120
 
-test('an import of 60,000 lines and 360 MB', async () => {
+test('an import of 60,000 lines and hundreds of MB', async () => {
   const as = room.service
   const name = unique('many')
   await importInto(name, lines(...count(20_000)), { as, at })
@@ -75,7 +76,7 @@ test('an import of 60,000 lines and 360 MB', async () => {
   expect(exporting).toBeLessThan(GROWTH_MAX_MB)
 }, 180_000)
 
-test('an export of 360 MB, whether its reader is fast or slow', async () => {
+test('an export of hundreds of MB, whether its reader is fast or slow', async () => {
   const name = unique('large')
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)

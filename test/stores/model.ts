@@ -1,6 +1,7 @@
 /** Random queries over fixed odd documents, each with what a naive reading of the grammar finds. */
 
 import fc from 'fast-check'
+import { repeated } from '../support/soak.ts'
 import { byCodePoint, condition, there } from './conditions.ts'
 import { DOCUMENTS, type Doc, FIELDS, type Value } from './odd-documents.ts'
 
@@ -127,6 +128,6 @@ export const queries: fc.Arbitrary<Query> = fc
 
 /** How often a store is asked. The stand-in for MongoDB takes a second for a page; with `TENON_SOAK=1` it is asked as often. */
 export function runs(store: 'PostgreSQL' | 'MongoDB', count: number): { numRuns: number; seed: number } {
-  const isShort = store === 'MongoDB' && process.env['TENON_SOAK'] === undefined
-  return { numRuns: isShort ? Math.ceil(count / 8) : count, seed: 20_261_121 }
+  const short = Math.ceil(count / 8)
+  return { numRuns: store === 'MongoDB' ? repeated(short, count) : count, seed: 20_261_121 }
 }

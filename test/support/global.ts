@@ -18,6 +18,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('tenon', started.running)
   return async () => {
     await started.stop()
-    await rm(dir, { recursive: true, force: true })
+    // Servers that end with the tests' processes may still write.
+    await rm(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 500 })
   }
 }

@@ -1,8 +1,9 @@
-/** A platform that a test file has for itself: to kill its processes, or to give its servers other settings. */
+/** A platform beside the common one: test files kill its processes, or give its servers other settings. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { inject } from 'vitest'
 import { type Running, type Started, startPlatform } from './start.ts'
 import { aRoom, type Room } from './tenants.ts'
 
@@ -11,17 +12,20 @@ export interface OwnPlatform {
   readonly dir: string
   readonly started: Started
   readonly room: Room
-  /** Ends its processes, and takes away what they have left. */
+  /** Ends its processes and removes its files; those of a {@link sharedPlatform} stay for the next file. */
   end(): Promise<void>
 }
 
+type Make = (at: Running) => Promise<Room>
+
 /**
- * @param options as of {@link startPlatform}; servers keep their data when they crash, if nothing else is said
+ * Starts a platform for one test file.
+ * @param options as of {@link startPlatform}
  * @param make its room: one that stores objects takes longer
  */
 export async function ownPlatform(
-  options: Parameters<typeof startPlatform>[1] = { lasting: true },
-  make: (at: Running) => Promise<Room> = aRoom,
+  options: Parameters<typeof startPlatform>[1],
+  make: Make = aRoom,
 ): Promise<OwnPlatform> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-own-'))
   const leave = () => rm(dir, { recursive: true, force: true })
@@ -40,4 +44,24 @@ export async function ownPlatform(
     await leave()
     throw error
   }
+}
+
+/** The platform of this process's test files, which run one after the other. It ends with the process. */
+let shared: { readonly dir: string; readonly started: Started } | undefined
+
+/**
+ * A platform with a room of its own that test files share, to kill its processes: its servers keep their data when they
+ * crash. The worker begins anew for each file, so that the crashes of the last one do not count.
+ * @param make as of {@link ownPlatform}
+ */
+export async function sharedPlatform(make: Make = aRoom): Promise<OwnPlatform> {
+  if (shared === undefined) {
+    // The common platform's folder is removed after all tests.
+    const dir = join(dirname(inject('tenon').logs), `own-${process.pid}`)
+    await mkdir(dir, { recursive: true })
+    shared = { dir, started: await startPlatform(dir, { lasting: true }) }
+  } else {
+    await shared.started.stack.supervisor.restart('worker')
+  }
+  return { ...shared, room: await make(shared.started.running), end: async () => {} }
 }

@@ -6,6 +6,7 @@ import { checkSchema, type SchemaObject } from '../../src/resources/schemas/lang
 import { prepare } from '../../src/resources/schemas/prepare.ts'
 import { widens } from '../../src/resources/schemas/widens.ts'
 import { faultsOf, schema, value } from '../support/json-schemas.ts'
+import { repeated } from '../support/soak.ts'
 
 const $defs = {
   d: { type: ['string', 'number', 'object'] },
@@ -39,9 +40,9 @@ test('no document that fitted is refused by what widens', () => {
         }
       },
     ),
-    { numRuns: 1_000, seed: 11 },
+    { numRuns: repeated(250, 1_000), seed: 11 },
   )
-  expect(Math.min(seen.widens, seen.not, seen.fits)).toBeGreaterThan(150)
+  expect(Math.min(seen.widens, seen.not, seen.fits)).toBeGreaterThan(repeated(40, 150))
 })
 
 const OBJECT = { properties: { a: { type: 'string' } }, required: ['a'] }

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../src/platform/identity/keys.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
 import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/mcp.ts'
+import { repeated } from '../support/soak.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
 import { expected, type Place, ROUTES, type Route, type Sent, sets } from './credential-model.ts'
 
@@ -153,7 +154,8 @@ test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as con
   '%s: %i at once',
   async (route, size) => {
     const wrong: string[] = []
-    const all = sets(size)
+    // Of those of three, the suite asks for every seventh; which of one and two count is asked in any case.
+    const all = sets(size).filter((_, n) => size < 3 || n % repeated(7, 1) === 0)
     let next = 0
     const worker = async () => {
       for (let sent = all[next++]; sent !== undefined; sent = all[next++]) {

@@ -1,6 +1,7 @@
 /** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
 
 import type { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -10,6 +11,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3'
 import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
+import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
@@ -19,7 +21,6 @@ import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
 import type { Measure, ObjectLedger } from './ledger.ts'
 import type { Stored } from './reservation.ts'
-import { sizesIn } from './sizes.ts'
 import { Upload } from './upload.ts'
 
 /** Which object. */
@@ -259,3 +260,46 @@ function unchanged(error: unknown): ByteReply {
   const etag = headerOf(error, 'etag')
   return { status: 304, headers: etag === undefined ? {} : { etag } }
 }
+
+/**
+ * Does the work again while the store denies a workspace its own bucket: what it may there has been said, and the
+ * gateways of the store hear of it one after the other, after a workspace was resumed as after it was made.
+ * @param isOwn whether the bucket is the workspace's; asked when it is denied
+ * @throws what the work threw, after `LIMITS.storeOpeningMs` also where it was denied
+ */
+async function patiently<T>(work: () => Promise<T>, isOwn: () => Promise<boolean>): Promise<T> {
+  const untilMs = performance.now() + LIMITS.storeOpeningMs
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!denied(error) || performance.now() > untilMs || !(await isOwn())) throw error
+      await pause(LIMITS.storeOpeningPauseMs)
+    }
+  }
+}
+
+const denied = (error: unknown) => error instanceof Problem && error.code === 'AccessDenied'
+
+/**
+ * Lists what a bucket holds.
+ * @returns bytes by stored key
+ * @throws Problem `value_invalid` where there are more than `LEDGER_LIMITS.objectsCountedMax`
+ */
+async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>()
+  let token: string | undefined
+  do {
+    const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
+    const page = await s3.send(new ListObjectsV2Command(input))
+    for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
+    if (sizes.size > LEDGER_LIMITS.objectsCountedMax) throw tooMany()
+    token = page.IsTruncated ? page.NextContinuationToken : undefined
+  } while (token !== undefined)
+  return sizes
+}
+
+const tooMany = () =>
+  new Problem('value_invalid', {
+    detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+  })

@@ -199,6 +199,8 @@ export const deleteFlow = inWorkspace({
     const remove = () =>
       scope
         .batch(
+          // Locked first, two deletions wait here: later, each would hold rows that the other one waits for.
+          sql`select id from flows where id = ${id} for update`,
           sql`delete from executions where flow_id = ${id} and not ${open}`,
           removed(id, open),
           sql`delete from flows where id = ${id} and not ${open} returning id`,
@@ -207,7 +209,8 @@ export const deleteFlow = inWorkspace({
           // One was started in between: it holds on to its version.
           throw violated(error) === undefined ? error : stillOpen
         })
-    const [, , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
+    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
+    if (locked === undefined) throw notFound('flow')
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }
   },

@@ -6,7 +6,6 @@ import type { ApproveBody } from '../../../flows-dsl/tasks/approve-body.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'
-import { namesOf } from './pointers.ts'
 import type { AnsweredStep, Decided, RecordedStep } from './recorded.ts'
 
 export interface PlannedStep {
@@ -192,4 +191,17 @@ function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly Task
   return forgotten
     ? `What \`${name}\` exported for each event is not kept: rerun it from there or before.`
     : undefined
+}
+
+/** What is the same task in another version of the flow. @returns names of lists and tasks in turn: `/do/1/ship/try/0/send` is `['do', 'ship', 'try', 'send']` */
+function namesOf(pointer: string): string[] {
+  const names: string[] = []
+  let isName = false
+  for (const part of pointer.split('/').slice(1)) {
+    if (isName || !/^\d+$/.test(part)) {
+      names.push(part)
+      isName = false
+    } else isName = true
+  }
+  return names
 }

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { FAULTS } from '../../../flows-dsl/faults.ts'
 import { CATALOGUE } from '../../flows/scenario.ts'
+import { repeated } from '../../support/soak.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const options = { catalogue: CATALOGUE }
@@ -96,14 +97,14 @@ test('a mutated definition', () => {
     fc.property(fc.array(edit, { minLength: 1, maxLength: 4 }), (edits) => {
       check(edits.reduce((text, { at, cut, put }) => text.slice(0, at) + put + text.slice(at + cut), good))
     }),
-    { seed: 20_260_103, numRuns: 400 },
+    { seed: 20_260_103, numRuns: repeated(100, 400) },
   )
 })
 
 test('any text', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), check), {
     seed: 20_260_104,
-    numRuns: 500,
+    numRuns: repeated(150, 500),
   })
 })
 
@@ -147,6 +148,6 @@ test('any JSON below any key', () => {
       check(JSON.stringify(inner))
       check(`${HEAD}do: [{ a: ${JSON.stringify(inner)} }]`)
     }),
-    { seed: 20_260_105, numRuns: 200 },
+    { seed: 20_260_105, numRuns: repeated(60, 200) },
   )
 })

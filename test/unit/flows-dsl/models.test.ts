@@ -4,6 +4,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { trace } from '../../flows/scenario.ts'
+import { repeated } from '../../support/soak.ts'
 
 const HEAD = { document: { dsl: '1.0.3', namespace: 'n', name: 'x', version: '1.0.0' } }
 
@@ -133,10 +134,10 @@ test('programs without effects do as the model does', async () => {
       expect(result).toMatchObject(outcomeOf(list))
       seen[result.status]++
     }),
-    { seed: 20_260_301, numRuns: 200 },
+    { seed: 20_260_301, numRuns: repeated(50, 200) },
   )
-  expect(seen.completed).toBeGreaterThan(50)
-  expect(seen.faulted).toBeGreaterThan(50)
+  expect(seen.completed).toBeGreaterThan(repeated(10, 50))
+  expect(seen.faulted).toBeGreaterThan(repeated(10, 50))
 })
 
 test('a loop is a fold', async () => {
@@ -155,7 +156,7 @@ test('a loop is a fold', async () => {
       const { result } = await trace(flow, { input: { all, sum: 0, count: 0 } })
       expect(result).toEqual({ status: 'completed', output: wanted })
     }),
-    { seed: 20_260_302, numRuns: 100 },
+    { seed: 20_260_302, numRuns: repeated(25, 100) },
   )
 })
 
@@ -181,7 +182,7 @@ test('branches are a map; time is that of the slowest, or of the first to end', 
         expect(fastest).toContainEqual((result as { output: unknown }).output)
       } else expect(result).toEqual({ status: 'completed', output: outputs })
     }),
-    { seed: 20_260_303, numRuns: 150 },
+    { seed: 20_260_303, numRuns: repeated(40, 150) },
   )
 })
 
@@ -239,6 +240,6 @@ test('retries: how often, and the waits in between', async () => {
         else expect(result).toMatchObject({ error: { type: 't', instance: '/do/0/a/try/0/get' } })
       },
     ),
-    { seed: 20_260_304, numRuns: 200 },
+    { seed: 20_260_304, numRuns: repeated(50, 200) },
   )
 })

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { newBudget } from '../../../flows-dsl/expression/budget.ts'
 import { matches, patternFault } from '../../../flows-dsl/schema/pattern.ts'
+import { repeated } from '../../support/soak.ts'
 
 const atom = fc.constantFrom(
   'a',
@@ -77,9 +78,9 @@ test('a pattern matches what it matches in JavaScript', () => {
         if (wanted) matched += 1
       }
     }),
-    { numRuns: 2_000, seed: 3 },
+    { numRuns: repeated(600, 2_000), seed: 3 },
   )
-  expect(matched).toBeGreaterThan(4_000)
+  expect(matched).toBeGreaterThan(repeated(1_000, 4_000))
 })
 
 test.each(['(a)\\1', '(?<n>a)\\k<n>', '[', '[]', '[^]', '[\\D]', 'a'.repeat(257), '(?:(?:a{99}){99}){99}'])(

@@ -1,0 +1,80 @@
+/**
+ * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, then the whole suite without the
+ * patches of the Temporal SDK and with the repetitions of a soak. Prints a line per part; exits with 1 if one failed.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFile, mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+interface Part {
+  readonly name: string
+  /** Arguments of Node. */
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** After this time the part is ended and has failed. */
+  readonly maxMinutes: number
+}
+
+const SURFACE = ['collections', 'schemas', 'quotas', 'objects', 'events', 'functions', 'flows', 'mcp']
+const BENCHES = [
+  ...['smoke', 'auth', 'changes', 'collections', 'ndjson', 'expressions', 'flows-dsl', 'flows'],
+  ...SURFACE.map((part) => `surface ${part}`),
+]
+/** What a part that was ended needs to end its servers. */
+const GRACE_MS = 20_000
+
+const PARTS: readonly Part[] = [
+  ...BENCHES.map((name) => ({
+    name: `bench ${name}`,
+    args: ['bench/main.ts', ...name.split(' ')],
+    env: { BENCH_ONCE: '1' },
+    maxMinutes: 5,
+  })),
+  {
+    name: 'suite',
+    args: ['node_modules/vitest/vitest.mjs', 'run'],
+    env: { TENON_SOAK: '1', TENON_SDK_PATCHES: 'off' },
+    maxMinutes: 90,
+  },
+]
+
+/** @returns why the part failed; undefined if it did not */
+async function run({ args, env, maxMinutes }: Part, logFile: string): Promise<string | undefined> {
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => void appendFile(logFile, chunk))
+  const timers = [
+    setTimeout(() => child.kill('SIGTERM'), maxMinutes * 60_000),
+    setTimeout(() => child.kill('SIGKILL'), maxMinutes * 60_000 + GRACE_MS),
+  ]
+  const startedMs = performance.now()
+  const [code] = await once(child as ChildProcess, 'exit')
+  for (const timer of timers) clearTimeout(timer)
+  if (performance.now() - startedMs >= maxMinutes * 60_000) return `it did not end within ${maxMinutes} min`
+  return code === 0 ? undefined : `it ended with ${code}`
+}
+
+async function main(names: readonly string[]): Promise<number> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-soak-'))
+  const parts = PARTS.filter(({ name }) => names.length === 0 || names.some((part) => name.includes(part)))
+  let failures = 0
+  for (const part of parts) {
+    const logFile = join(dir, `${part.name.replaceAll(' ', '-')}.log`)
+    const startedMs = performance.now()
+    const reason = await run(part, logFile)
+    if (reason !== undefined) failures += 1
+    const seconds = Math.round((performance.now() - startedMs) / 1_000)
+    console.log(
+      `${reason === undefined ? 'ok    ' : 'FAILED'} ${part.name} (${seconds} s)${reason === undefined ? '' : `: ${reason}, see ${logFile}`}`,
+    )
+  }
+  return failures === 0 && parts.length > 0 ? 0 : 1
+}
+
+process.exitCode = await main(process.argv.slice(2))
