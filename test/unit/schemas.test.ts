@@ -8,7 +8,6 @@ import { checkSchema } from '../../src/resources/schemas/language.ts'
 import { type Prepared, prepare } from '../../src/resources/schemas/prepare.ts'
 import { validateChange } from '../../src/resources/schemas/validate.ts'
 import { faultsOf, name, schema, value } from '../support/json-schemas.ts'
-import { repeated } from '../support/soak.ts'
 
 const faultsOfChange = (prepared: Prepared, fields: object) => faultsOf(prepared, fields, validateChange)
 

@@ -1,7 +1,6 @@
 /** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
 
 import type { Readable } from 'node:stream'
-import { setTimeout as pause } from 'node:timers/promises'
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -261,25 +260,7 @@ function unchanged(error: unknown): ByteReply {
   return { status: 304, headers: etag === undefined ? {} : { etag } }
 }
 
-/**
- * Does the work again while the store denies a workspace its own bucket: what it may there has been said, and the
- * gateways of the store hear of it one after the other, after a workspace was resumed as after it was made.
- * @param isOwn whether the bucket is the workspace's; asked when it is denied
- * @throws what the work threw, after `LIMITS.storeOpeningMs` also where it was denied
- */
-async function patiently<T>(work: () => Promise<T>, isOwn: () => Promise<boolean>): Promise<T> {
-  const untilMs = performance.now() + LIMITS.storeOpeningMs
-  for (;;) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!denied(error) || performance.now() > untilMs || !(await isOwn())) throw error
-      await pause(LIMITS.storeOpeningPauseMs)
-    }
-  }
-}
-
-const denied = (error: unknown) => error instanceof Problem && error.code === 'AccessDenied'
+const _denied = (error: unknown) => error instanceof Problem && error.code === 'AccessDenied'
 
 /**
  * Lists what a bucket holds.
