@@ -1,11 +1,11 @@
 /** Knows which requests are made beside a run: of servers that answer in a moment, and not too many of one tenant at once. */
 
 import { ApplicationFailure } from '@temporalio/common'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
-import { Recent } from '../platform/recent.ts'
 import { Shares } from '../platform/shares.ts'
 import type { FunctionCall, Tried } from './contract.ts'
 
@@ -25,7 +25,7 @@ export class BriefCalls {
   readonly #now: () => number
   readonly #shares: Shares
   /** Servers that were slow when they were asked last, by tenant and server. */
-  readonly #slow = new Recent<Slow>(LIMITS.briefCalls.slowKept)
+  readonly #slow = new LRUCache<string, Slow>({ max: LIMITS.briefCalls.slowKept })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now

@@ -91,7 +91,6 @@ function ownSettings(): Record<string, string> {
       'TENON_PUBLIC_URL',
       'TENON_SDK_PATCHES',
       'TENON_OPERATOR_SECRET',
-      'TENON_SDK_PATCHES',
       'TEMPORAL_NAMESPACE',
       'MONGODB_URL',
       'TENON_TRUSTED_PROXIES',

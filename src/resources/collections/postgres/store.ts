@@ -4,6 +4,7 @@ import { Problem } from '../../../core/problem.ts'
 import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
 import { type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
+import { Turns } from '../../../platform/turns.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import type { Purpose } from './filling.ts'
 import { listRows } from './list.ts'
@@ -83,7 +84,7 @@ async function tryAll(
   writes: readonly Write[],
   marks: readonly Sql[],
 ): Promise<(Outcome | undefined)[]> {
-  const steps = stepsOf(scope, writes)
+  const steps = await stepsOf(scope, writes)
   const locks = locksOf(scope, writes)
   try {
     const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
@@ -145,15 +146,25 @@ function takenOf(error: unknown, { declared }: Write['collection']) {
   return index && { taken: index.fields }
 }
 
-/** Neighbours that create in the same collection are one statement, unless one of them alone could be refused. */
-function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Step[] {
+/**
+ * Neighbours that create in the same collection are one statement, unless one of them alone could be refused. Statements are
+ * put together in turns with other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
+ */
+async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
   const runs: Write[][] = []
   for (const write of writes) {
     const run = runs.at(-1)
     if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
-  return runs.map((run) => stepOf(scope, run, writes.length > 1))
+  const turns = new Turns()
+  const steps: Step[] = []
+  for (const run of runs) {
+    steps.push(turns.take(() => stepOf(scope, run, writes.length > 1)))
+    const rest = turns.rest()
+    if (rest !== undefined) await rest
+  }
+  return steps
 }
 
 /** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
