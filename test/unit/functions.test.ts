@@ -57,7 +57,10 @@ describe('with the real one', () => {
     running.catch(() => {})
     await new Promise((done) => setTimeout(done, 300))
     await functions.close()
-    await expect(running).rejects.toMatchObject({ code: 'function_error' })
+    // A busy machine may not have started its process by then.
+    await expect(running).rejects.toMatchObject({
+      code: expect.stringMatching(/^(function_error|functions_unavailable)$/),
+    })
     await expect(functions.run(job('export default () => 1'))).rejects.toMatchObject({ code: 'run_cut_off' })
   })
 

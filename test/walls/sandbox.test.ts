@@ -44,7 +44,9 @@ test('no module holds what a run could change, but what was compiled', async () 
   ])
 })
 
-test('of promises no stacks are kept: a run is asked for them in vain', async () => {
+test('of promises no stacks are kept: a run is asked for them in vain', async (context) => {
+  if (process.env['TENON_SDK_PATCHES'] === 'off')
+    context.skip('without its patches the SDK keeps a stack for each promise')
   const runs = new Runs(await aRoom())
   const id = await runs.start(await runs.publish('  - rest: { wait: { hours: 1 } }\n'))
   const { workflow_id } = await runs.until(id, ({ status }) => status === 'waiting')
