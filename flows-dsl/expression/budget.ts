@@ -1,9 +1,9 @@
-/** Bounds what an evaluation may cost: steps, and the size and depth of values. */
+/** Bounds the cost of an evaluation: its steps, and the size and depth of values. */
 
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json } from '../json.ts'
 
-/** What an evaluation may still use. `steps` counts down; the limits of depth and size apply to each value. */
+/** The remaining allowance of an evaluation. `steps` counts down; the limits of depth and size apply to each value. */
 export interface Budget {
   steps: number
   readonly depthMax: number

@@ -27,7 +27,7 @@ import { define } from './values.ts'
 
 export { isTrue } from './values.ts'
 
-/** What an evaluation can read besides its input. */
+/** Values that an evaluation can read besides its input. */
 export interface Environment {
   readonly variables: Readonly<Record<string, Json>>
   /** The execution's time in milliseconds, which is `now`. Evaluation never reads a clock. */

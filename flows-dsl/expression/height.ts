@@ -43,7 +43,7 @@ const OF_PARTS: ReadonlySet<Expression['op']> = new Set([
   'binary',
 ])
 
-/** Whether the outputs may hold parts of the input; true if it is uncertain. */
+/** Tests if the outputs may hold parts of the input; true if it is uncertain. */
 export function readsInput(node: Expression): boolean {
   if (node.op === 'literal' || node.op === 'variable') return false
   if (node.op === 'pipe') return readsInput(node.left)

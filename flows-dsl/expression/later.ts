@@ -58,7 +58,7 @@ export function eachInTail(
   emit: Emit,
 ): Signal {
   let waiting: Json | undefined
-  /** Whether the receiver stopped or failed, which discards the waiting output. */
+  /** The receiver stopped or failed, which discards the waiting output. */
   let isReceiverDone = false
   const handle = (value: Json): Signal => {
     isReceiverDone = true

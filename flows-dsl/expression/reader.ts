@@ -58,7 +58,7 @@ export class Reader {
     this.match(BLANK)
   }
 
-  /** Whether a sign follows, after blanks. */
+  /** Tests if a sign follows, after blanks. */
   sees(sign: string): boolean {
     this.blank()
     return this.text.startsWith(sign, this.offset)

@@ -8,7 +8,7 @@ import { heightAround, heightOf } from './height.ts'
 /** A compiled function. The cell exists before its body, so that the body can refer to it. */
 export interface FunctionCell {
   body: Filter | undefined
-  /** Whether it yields exactly one value if its arguments do. */
+  /** It yields exactly one value if its arguments do. */
   readonly one: boolean
   /** Levels of stack that its body holds while its outputs are consumed. */
   readonly height: number

@@ -15,10 +15,10 @@ import {
   weekdayOf,
 } from './calendar.ts'
 
-/** What reading or writing a date costs, besides what is there to read or write. */
+/** Steps of reading or writing a date, besides those for the length of the text. */
 const STEPS = 8
 
-/** Characters that two of a format can become: `%c`. */
+/** The most characters that a directive of two characters expands to: `%c`. */
 const LETTER_MAX = 24
 
 export const DATES: ValueBuiltins = {
@@ -27,10 +27,10 @@ export const DATES: ValueBuiltins = {
     spend(budget, STEPS + input.length)
     return secondsOf(timeOfParts(input, 'mktime'))
   },
-  'gmtime/0': ({ budget }, input) => broken(input, 'gmtime()', budget),
-  'localtime/0': ({ budget }, input) => broken(input, 'localtime()', budget),
-  'strftime/1': ({ budget }, input, format) => written(input, format, 'strftime/1', budget),
-  'strflocaltime/1': ({ budget }, input, format) => written(input, format, 'strflocaltime/1', budget),
+  'gmtime/0': ({ budget }, input) => timeAt(input, 'gmtime()', budget),
+  'localtime/0': ({ budget }, input) => timeAt(input, 'localtime()', budget),
+  'strftime/1': ({ budget }, input, format) => formatted(input, format, 'strftime/1', budget),
+  'strflocaltime/1': ({ budget }, input, format) => formatted(input, format, 'strflocaltime/1', budget),
   'strptime/1': ({ budget }, input, format) => {
     if (typeof input !== 'string' || typeof format !== 'string') {
       throw jqError('strptime/1 requires string inputs and arguments')
@@ -41,17 +41,17 @@ export const DATES: ValueBuiltins = {
   },
 }
 
-function broken(input: Json, name: string, budget: Budget): number[] {
+function timeAt(input: Json, name: string, budget: Budget): number[] {
   spend(budget, STEPS)
   if (typeof input !== 'number') throw jqError(`${name} requires numeric inputs`)
   return partsOfTime(timeOfSeconds(input))
 }
 
-function written(input: Json, format: Json, name: string, budget: Budget): string {
+function formatted(input: Json, format: Json, name: string, budget: Budget): string {
   spend(budget, STEPS + (Array.isArray(input) ? input.length : 0))
   const time: BrokenDownTime = typeof input === 'number' ? timeOfSeconds(input) : timeOfParts(input, name)
   if (typeof format !== 'string') throw jqError(`${name} requires a string format`)
-  // Of two characters `%c` makes nine numbers and names.
+  // `%c` expands to nine numbers and names.
   spend(budget, format.length * (format.includes('%c') ? LETTER_MAX : 2))
   checkSize(budget, format.length * LETTER_MAX)
   return formatTime(time, format)
@@ -62,7 +62,7 @@ const MONTHS = 'January February March April May June July August September Octo
   ' ',
 )
 
-/** Formats that stand for others. */
+/** Directives that stand for several others. */
 const COMPOSED: Readonly<Record<string, string>> = {
   c: '%a %b %e %H:%M:%S %Y',
   D: '%m/%d/%y',
@@ -110,14 +110,18 @@ const WRITERS: Readonly<Record<string, (time: BrokenDownTime) => string>> = {
   '%': () => '%',
 }
 
-/** A letter that has no meaning stays as it is. */
+/** strftime. Unknown directives stay as they are. */
 function formatTime(time: BrokenDownTime, format: string): string {
-  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => {
-    const composed = Object.hasOwn(COMPOSED, letter) ? COMPOSED[letter] : undefined
-    if (composed !== undefined) return formatTime(time, composed)
-    const write = Object.hasOwn(WRITERS, letter) ? WRITERS[letter] : undefined
-    return write === undefined ? whole : write(time)
-  })
+  return expanded(format).replace(/%([a-zA-Z%])/g, (whole, letter: string) =>
+    Object.hasOwn(WRITERS, letter) ? (WRITERS[letter]?.(time) ?? whole) : whole,
+  )
+}
+
+/** Replaces directives that stand for several others. */
+function expanded(format: string): string {
+  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) =>
+    Object.hasOwn(COMPOSED, letter) ? (COMPOSED[letter] ?? whole) : whole,
+  )
 }
 
 function pad(value: number, width = 2, sign = '0'): string {
@@ -132,7 +136,7 @@ function monthName(month: number): string {
   return MONTHS[month] ?? '?'
 }
 
-/** The week of ISO 8601: the one with the first Thursday of the year is the first. */
+/** The week of ISO 8601: the first week of a year contains its first Thursday. */
 function weekOf({ year, yearDay, weekday }: BrokenDownTime): {
   readonly year: number
   readonly week: number
@@ -153,7 +157,8 @@ function isLeap(year: number): boolean {
   return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0
 }
 
-interface Read {
+/** The fields that a text specifies. */
+interface TimeFields {
   year?: number
   century?: number
   month?: number
@@ -166,146 +171,117 @@ interface Read {
   seconds?: number
 }
 
-type Reader = (read: Read, value: number) => unknown
+type Store = (fields: TimeFields, value: number) => unknown
 
-/** Letter → digits at most, what the number must be, what becomes of it. */
-const NUMBERS: Readonly<Record<string, readonly [digits: number, least: number, most: number, set: Reader]>> =
-  {
-    C: [2, 0, 99, (read, value) => (read.century = value)],
-    d: [2, 1, 31, (read, value) => (read.day = value)],
-    e: [2, 1, 31, (read, value) => (read.day = value)],
-    g: [2, 0, 99, () => undefined],
-    G: [4, 0, 9_999, () => undefined],
-    H: [2, 0, 23, (read, value) => (read.hour = value)],
-    I: [2, 1, 12, (read, value) => (read.hour = value % 12)],
-    j: [3, 1, 366, (read, value) => (read.yearDay = value - 1)],
-    k: [2, 0, 23, (read, value) => (read.hour = value)],
-    l: [2, 1, 12, (read, value) => (read.hour = value % 12)],
-    m: [2, 1, 12, (read, value) => (read.month = value - 1)],
-    M: [2, 0, 59, (read, value) => (read.minute = value)],
-    s: [15, 0, 1e13, (read, value) => (read.seconds = value)],
-    S: [2, 0, 61, (read, value) => (read.second = value)],
-    u: [1, 1, 7, () => undefined],
-    U: [2, 0, 53, () => undefined],
-    V: [2, 1, 53, () => undefined],
-    w: [1, 0, 6, () => undefined],
-    W: [2, 0, 53, () => undefined],
-    y: [2, 0, 99, (read, value) => (read.year = value < 69 ? 2_000 + value : 1_900 + value)],
-    Y: [4, 0, 9_999, (read, value) => (read.year = value)],
-  }
+const IGNORED: Store = () => undefined
+const setDay: Store = (fields, value) => (fields.day = value)
+const setHour: Store = (fields, value) => (fields.hour = value)
+const setHalfDayHour: Store = (fields, value) => (fields.hour = value % 12)
 
-/** @returns the moment, and what of the text is left @throws JqError where the text is not as the format says */
+/** Directives that read a number. */
+const NUMBERS: Readonly<
+  Record<string, readonly [digitsMax: number, least: number, most: number, store: Store]>
+> = {
+  C: [2, 0, 99, (fields, value) => (fields.century = value)],
+  d: [2, 1, 31, setDay],
+  e: [2, 1, 31, setDay],
+  g: [2, 0, 99, IGNORED],
+  G: [4, 0, 9_999, IGNORED],
+  H: [2, 0, 23, setHour],
+  I: [2, 1, 12, setHalfDayHour],
+  j: [3, 1, 366, (fields, value) => (fields.yearDay = value - 1)],
+  k: [2, 0, 23, setHour],
+  l: [2, 1, 12, setHalfDayHour],
+  m: [2, 1, 12, (fields, value) => (fields.month = value - 1)],
+  M: [2, 0, 59, (fields, value) => (fields.minute = value)],
+  s: [15, 0, 1e13, (fields, value) => (fields.seconds = value)],
+  S: [2, 0, 61, (fields, value) => (fields.second = value)],
+  u: [1, 1, 7, IGNORED],
+  U: [2, 0, 53, IGNORED],
+  V: [2, 1, 53, IGNORED],
+  w: [1, 0, 6, IGNORED],
+  W: [2, 0, 53, IGNORED],
+  y: [2, 0, 99, (fields, value) => (fields.year = value < 69 ? 2_000 + value : 1_900 + value)],
+  Y: [4, 0, 9_999, (fields, value) => (fields.year = value)],
+}
+
+const BLANKS = /[ \t-\r]*/y
+
+/** strptime. @returns the time and the rest of the text @throws JqError if the text does not match the format */
 function parseTime(text: string, format: string): { readonly time: BrokenDownTime; readonly rest: string } {
-  const read: Read = {}
-  const at = readAll(text, 0, expanded(format), read)
-  if (at < 0) throw jqError('date "%s" does not match format "%s"', text, format)
-  return { time: timeOfFields(read), rest: text.slice(at) }
-}
-
-function expanded(format: string): string {
-  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) =>
-    Object.hasOwn(COMPOSED, letter) ? (COMPOSED[letter] ?? whole) : whole,
-  )
-}
-
-/** @returns where it stands behind what it has read, or -1 */
-function readAll(text: string, start: number, format: string, read: Read): number {
-  let at = start
-  for (let i = 0; i < format.length && at >= 0; i++) {
-    const sign = format[i] ?? ''
-    if (isBlank(sign.charCodeAt(0))) at = blank(text, at)
-    else if (sign !== '%') at = text[at] === sign ? at + 1 : -1
-    else at = readOne(text, at, format[++i] ?? '', read)
+  const fields: TimeFields = {}
+  let at = 0
+  for (const [token] of expanded(format).matchAll(/%?[\s\S]/g)) {
+    at = readToken(text, at, token, fields)
+    if (at < 0) throw jqError('date "%s" does not match format "%s"', text, format)
   }
-  return at
+  return { time: timeOfFields(fields), rest: text.slice(at) }
 }
 
-function blank(text: string, start: number): number {
-  let at = start
-  while (isBlank(text.charCodeAt(at))) at++
-  return at
+/** @param token a directive or a character of a format @returns the position after what it matches, or -1 */
+function readToken(text: string, start: number, token: string, fields: TimeFields): number {
+  if (token === '%n' || token === '%t' || /^[ \t-\r]$/.test(token)) return after(text, start, BLANKS)
+  if (token === '%%') return text[start] === '%' ? start + 1 : -1
+  if (!token.startsWith('%')) return text[start] === token ? start + 1 : -1
+  if (token === '%Z') return after(text, start, /[A-Za-z]*/y)
+  // The offset is read and ignored, as in jq, whose times are UTC.
+  if (token === '%z') return after(text, start, /[+-]\d\d:?(?:\d\d)?|Z/y)
+  const letter = token.slice(1)
+  const begin = after(text, start, BLANKS)
+  const named = Object.hasOwn(NAMES, letter) ? NAMES[letter] : undefined
+  return named === undefined ? readNumber(text, begin, letter, fields) : readName(text, begin, named, fields)
 }
 
-function readOne(text: string, start: number, letter: string, read: Read): number {
-  switch (letter) {
-    case '%':
-      return text[start] === '%' ? start + 1 : -1
-    case 'n':
-    case 't':
-      return blank(text, start)
-    case 'a':
-    case 'A':
-      return readName(text, blank(text, start), DAYS, () => undefined)
-    case 'b':
-    case 'B':
-    case 'h':
-      return readName(text, blank(text, start), MONTHS, (month) => {
-        read.month = month
-      })
-    case 'p':
-    case 'P':
-      return readName(text, blank(text, start), ['AM', 'PM'], (half) => {
-        read.afternoon = half === 1
-      })
-    case 'Z':
-      return behind(text, start, /[A-Za-z]*/y)
-    case 'z':
-      // The zone is read and passed over, as in jq, whose times are UTC.
-      return behind(text, start, /[+-]\d\d:?(?:\d\d)?|Z/y)
-    default:
-      return readNumber(text, blank(text, start), letter, read)
-  }
-}
-
-function behind(text: string, start: number, pattern: RegExp): number {
+function after(text: string, start: number, pattern: RegExp): number {
   pattern.lastIndex = start
   const found = pattern.exec(text)
   return found === null ? -1 : start + found[0].length
 }
 
-/** Full names, or their first three letters; case makes no difference. */
-function readName(
-  text: string,
-  start: number,
-  names: readonly string[],
-  set: (index: number) => void,
-): number {
+type NameRule = readonly [names: readonly string[], store: Store]
+
+const MONTH: NameRule = [MONTHS, (fields, month) => (fields.month = month)]
+const HALF_DAY: NameRule = [['AM', 'PM'], (fields, half) => (fields.afternoon = half === 1)]
+/** Directives that read a name. */
+const NAMES: Readonly<Record<string, NameRule>> = {
+  a: [DAYS, IGNORED],
+  A: [DAYS, IGNORED],
+  b: MONTH,
+  B: MONTH,
+  h: MONTH,
+  p: HALF_DAY,
+  P: HALF_DAY,
+}
+
+/** Reads a full name or its first three letters, in any case. */
+function readName(text: string, start: number, [names, store]: NameRule, fields: TimeFields): number {
   for (const [index, name] of names.entries()) {
     for (const spelled of [name, name.slice(0, 3)]) {
       if (text.slice(start, start + spelled.length).toLowerCase() !== spelled.toLowerCase()) continue
-      set(index)
+      store(fields, index)
       return start + spelled.length
     }
   }
   return -1
 }
 
-function readNumber(text: string, start: number, letter: string, read: Read): number {
+function readNumber(text: string, start: number, letter: string, fields: TimeFields): number {
   const rule = Object.hasOwn(NUMBERS, letter) ? NUMBERS[letter] : undefined
   if (rule === undefined) return -1
-  const [digits, least, most, set] = rule
-  let end = start
-  while (end < start + digits && isDigit(text.charCodeAt(end))) end++
-  const value = Number(text.slice(start, end))
-  if (end === start || value < least || value > most) return -1
-  set(read, value)
-  return end
+  const [digitsMax, least, most, store] = rule
+  const digits = /^\d*/.exec(text.slice(start, start + digitsMax))?.[0] ?? ''
+  const value = Number(digits)
+  if (digits === '' || value < least || value > most) return -1
+  store(fields, value)
+  return start + digits.length
 }
 
-function isDigit(code: number): boolean {
-  return code >= 48 && code <= 57
-}
-
-function isBlank(code: number): boolean {
-  return code === 32 || (code >= 9 && code <= 13)
-}
-
-function timeOfFields(read: Read): BrokenDownTime {
-  if (read.seconds !== undefined) return timeOfSeconds(read.seconds)
-  const { month = 0, day = 1, hour = 0, minute = 0, second = 0, afternoon = false, century } = read
-  const year = century === undefined ? (read.year ?? 1_970) : century * 100 + ((read.year ?? 0) % 100)
-  const byYearDay = read.yearDay !== undefined && read.month === undefined
-  const days = byYearDay ? daysUntil(year, 0, 1) + (read.yearDay ?? 0) : daysUntil(year, month, day)
+function timeOfFields(fields: TimeFields): BrokenDownTime {
+  if (fields.seconds !== undefined) return timeOfSeconds(fields.seconds)
+  const { month = 0, day = 1, hour = 0, minute = 0, second = 0, afternoon = false, century } = fields
+  const year = century === undefined ? (fields.year ?? 1_970) : century * 100 + ((fields.year ?? 0) % 100)
+  const byYearDay = fields.yearDay !== undefined && fields.month === undefined
+  const days = byYearDay ? daysUntil(year, 0, 1) + (fields.yearDay ?? 0) : daysUntil(year, month, day)
   const date = byYearDay ? timeOfSeconds(days * 86_400) : { year, month, day }
   return {
     year: date.year,

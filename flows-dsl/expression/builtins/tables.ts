@@ -112,7 +112,7 @@ export const BUILTIN_NAMES: readonly string[] = [VALUES, FILTERS, PRELUDE].flatM
 
 const MANY = { ...NULL, one: undefined }
 
-/** Whether a builtin certainly yields exactly one value. */
+/** Tests if a builtin certainly yields exactly one value. */
 export function builtinYieldsOne(name: string, argumentsDo: boolean): boolean {
   if (Object.hasOwn(VALUES, name)) return argumentsDo
   const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined

@@ -99,12 +99,15 @@ function keyOf(key: Json): string {
 /** The last interpolated value varies slowest. */
 export function compileText(node: Node<'text'>, scope: Scope): Filter {
   const { format = 'text' } = node
-  const parts = node.parts.map((part, i) => {
-    const filter = scope.compile(part)
-    const isInterpolated = i % 2 === 1
-    return isInterpolated
-      ? applied(({ budget }, _input, value) => formatValue(format, value, budget), [filter])
-      : filter
+  const parts = node.parts.map((part, i): Filter => {
+    const { one, each } = scope.compile(part)
+    const isLiteral = i % 2 === 0
+    if (isLiteral) return { one, each }
+    return {
+      one: one && ((context, env, input) => formatValue(format, one(context, env, input), context.budget)),
+      each: (context, env, input, emit) =>
+        each(context, env, input, (value) => emit(formatValue(format, value, context.budget))),
+    }
   })
   if (parts.every(({ one }) => one !== undefined)) {
     return oneValue((context, env, input) => {

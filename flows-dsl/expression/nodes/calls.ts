@@ -139,7 +139,7 @@ function compileArgument(arg: Expression, scope: Scope): Argument {
   return { of: (env) => ({ filter, env, height }), one: filter.one !== undefined }
 }
 
-/** Whether a function of this name and arity yields one value if its arguments do; undefined for a builtin. */
+/** Tests if a function of this name and arity yields one value if its arguments do; undefined for a builtin. */
 type YieldsOne = (name: string) => boolean | undefined
 
 /** A function that calls itself is assumed to yield one value until it is shown not to. */
@@ -148,7 +148,7 @@ function functionYieldsOne({ name, params, body }: Definition, known: YieldsOne)
   return yieldsOne(body, (called) => own.includes(called) || known(called))
 }
 
-/** Whether an expression certainly yields exactly one value. */
+/** Tests if an expression certainly yields exactly one value. */
 function yieldsOne(node: Expression, known: YieldsOne): boolean {
   const one = (child: Expression): boolean => yieldsOne(child, known)
   switch (node.op) {
@@ -187,7 +187,7 @@ function yieldsOne(node: Expression, known: YieldsOne): boolean {
   }
 }
 
-/** Whether a pattern destructures a value in one way only. */
+/** Tests if a pattern destructures a value in one way only. */
 function isPlain(pattern: Pattern): boolean {
   if ('variable' in pattern) return true
   if ('array' in pattern) return pattern.array.every(isPlain)

@@ -12,9 +12,9 @@ const EMPTY: Regex = { kind: 'sequence', parts: [] }
 interface Modes {
   readonly caseless: boolean
   readonly extended: boolean
-  /** Whether `.` matches line breaks. */
+  /** `.` matches line breaks. */
   readonly dotAll: boolean
-  /** Whether `^` and `$` match at lines. */
+  /** `^` and `$` match at lines. */
   readonly lines: boolean
 }
 

@@ -19,7 +19,7 @@ interface Thread {
 export interface Search {
   readonly points: readonly number[]
   readonly budget: Budget
-  /** Whether to find the longest match at a position instead of the first. */
+  /** Find the longest match at a position instead of the first. */
   readonly longest: boolean
   readonly notEmpty: boolean
 }

@@ -1,6 +1,6 @@
 /** Implements sets of code points: `\d`, `\p{Letter}`, `[:alpha:]`, negation, case-insensitivity. */
 
-/** Whether a set contains a code point. */
+/** Tests if a set contains a code point. */
 export type PointSet = (point: number) => boolean
 
 /** Why a text is not a regular expression. */
