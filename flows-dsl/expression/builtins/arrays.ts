@@ -282,7 +282,7 @@ function search(items: readonly Json[], target: Json, budget: Budget): number {
 }
 
 /** All items with their keys. @throws JqError with the message if it is not an array */
-function keyed(context: EvalContext, env: Env, input: Json, f: Filter, message: string): Keyed[] {
+function withKeys(context: EvalContext, env: Env, input: Json, f: Filter, message: string): Keyed[] {
   if (!Array.isArray(input)) {
     if (!isObject(input)) throw jqError('Cannot iterate over %v', input)
     const keys = keysIn(input, context.budget).map((key) => {
@@ -298,13 +298,13 @@ function keyed(context: EvalContext, env: Env, input: Json, f: Filter, message: 
 }
 
 function sortedBy(context: EvalContext, env: Env, input: Json, f: Filter): Keyed[] {
-  const items = keyed(context, env, input, f, '%v and %v cannot be sorted, as they are not both arrays')
+  const items = withKeys(context, env, input, f, '%v and %v cannot be sorted, as they are not both arrays')
   return items.sort((a, b) => compare(a.key, b.key, context.budget))
 }
 
 function extremeBy(f: Filter, sign: number): Filter {
   return oneValue((context, env, input) => {
-    const items = keyed(context, env, input, f, NOT_ITERABLE)
+    const items = withKeys(context, env, input, f, NOT_ITERABLE)
     return extreme(items, ({ key }) => key, sign, context.budget)?.item ?? null
   })
 }

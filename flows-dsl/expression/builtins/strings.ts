@@ -22,17 +22,17 @@ export const STRINGS: ValueBuiltins = {
   'test/2': ({ budget }, input, regex, flags) => matches(input, regex, flags, budget, true).length > 0,
   '_match/2': ({ budget }, input, regex, flags) => matches(input, regex, flags, budget, false),
   'startswith/1': ({ budget }, input, part) => {
-    const [text, start] = both(input, part, 'startswith', budget)
+    const [text, start] = stringPair(input, part, 'startswith', budget)
     return text.startsWith(start)
   },
   'endswith/1': ({ budget }, input, part) => {
-    const [text, end] = both(input, part, 'endswith', budget)
+    const [text, end] = stringPair(input, part, 'endswith', budget)
     return text.endsWith(end)
   },
-  'ltrimstr/1': ({ budget }, input, part) => withoutStart(...both(input, part, 'startswith', budget)),
-  'rtrimstr/1': ({ budget }, input, part) => withoutEnd(...both(input, part, 'endswith', budget)),
+  'ltrimstr/1': ({ budget }, input, part) => withoutStart(...stringPair(input, part, 'startswith', budget)),
+  'rtrimstr/1': ({ budget }, input, part) => withoutEnd(...stringPair(input, part, 'endswith', budget)),
   'trimstr/1': ({ budget }, input, part) => {
-    const [text, edge] = both(input, part, 'startswith', budget)
+    const [text, edge] = stringPair(input, part, 'startswith', budget)
     return withoutEnd(withoutStart(text, edge), edge)
   },
   'trim/0': ({ budget }, input) => trimmed(input, true, true, budget),
@@ -64,7 +64,7 @@ export const STRINGS: ValueBuiltins = {
 }
 
 /** Two strings to compare, which is charged. */
-function both(input: Json, part: Json, name: string, budget: Budget): [string, string] {
+function stringPair(input: Json, part: Json, name: string, budget: Budget): [string, string] {
   if (typeof input === 'string' && typeof part === 'string') {
     spend(budget, Math.min(input.length, part.length) >> 6)
     return [input, part]

@@ -11,7 +11,6 @@ import {
   type Filter,
   type InPlace,
   ON,
-  type One,
   type Path,
   pathFilter,
   recover,
@@ -160,58 +159,37 @@ export function compileReduce(node: Node<'reduce'>, scope: Scope): Filter {
   const { bind, scope: inner } = compileBinding(node.patterns, scope)
   const update = inner.compile(node.update)
   const { one, inPlace } = update
-  const reduced = (context: EvalContext, env: Env, input: Json, start: Json): Json => {
-    let state = start
+  const fold = (context: EvalContext, env: Env, input: Json, start: Json, from?: Path): [Json, Path] => {
+    let [state, path] = [start, from]
     // Only the update sees the state, so it may change in place what it has made itself.
     const owned: Owned = new Set()
     const step = (bound: Env): Signal => {
       tick(context)
-      if (inPlace !== undefined) state = inPlace(context, bound, state, owned)
-      else if (one !== undefined) state = one(context, bound, state)
+      if (path === undefined && inPlace !== undefined) state = inPlace(context, bound, state, owned)
+      else if (path === undefined && one !== undefined) state = one(context, bound, state)
       else {
-        let next: Json = null
-        update.each(context, bound, state, (value) => {
+        let [next, nextPath]: [Json, Path] = [null, path && null]
+        const keep: Emit = (value, valuePath) => {
           next = value
+          nextPath = valuePath
           return ON
-        })
+        }
+        update.each(context, bound, state, keep, path)
         state = next
+        path = nextPath
       }
       return ON
     }
     source.each(context, env, input, (value) => bind(context, env, value, step))
-    return state
+    return [state, path]
   }
-  const reducedWithPath = (context: EvalContext, env: Env, input: Json, emit: Emit, path: Path): Signal =>
-    init.each(
-      context,
-      env,
-      input,
-      (start, from) => {
-        let [state, there] = [start, from]
-        const step = (bound: Env): Signal => {
-          let [next, nextPath]: [Json, Path] = [null, null]
-          const keep: Emit = (value, valuePath) => {
-            next = value
-            nextPath = valuePath
-            return ON
-          }
-          update.each(context, bound, state, keep, there)
-          state = next
-          there = nextPath
-          return ON
-        }
-        source.each(context, env, input, (value) => bind(context, env, value, step))
-        return emit(state, there)
-      },
-      path,
-    )
   const { one: initOne } = init
-  const wholeOne: One | undefined =
-    initOne && ((context, env, input) => reduced(context, env, input, initOne(context, env, input)))
-  return pathFilter(wholeOne, (context, env, input, emit, path) =>
-    path === undefined
-      ? init.each(context, env, input, (start) => emit(reduced(context, env, input, start)))
-      : reducedWithPath(context, env, input, emit, path),
+  return pathFilter(
+    initOne && ((context, env, input) => fold(context, env, input, initOne(context, env, input))[0]),
+    (context, env, input, emit, path) => {
+      const each: Emit = (start, from) => emit(...fold(context, env, input, start, from))
+      return init.each(context, env, input, each, path)
+    },
   )
 }
 
@@ -230,7 +208,7 @@ export function compileForeach(node: Node<'foreach'>, scope: Scope): Filter {
         const step = (bound: Env): Signal => {
           const [before, beforePath] = [state, there]
           state = null
-          there = path === undefined ? undefined : null
+          there = path && null
           const next: Emit = (value, valuePath) => {
             tick(context)
             state = value

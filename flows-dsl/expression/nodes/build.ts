@@ -7,7 +7,6 @@ import type { Node } from '../expression.ts'
 import { jqError } from '../failure.ts'
 import {
   applied,
-  collect,
   type Emit,
   type EvalContext,
   eachValue,
@@ -22,13 +21,6 @@ import { define } from '../values.ts'
 
 export function compileArray(node: Node<'array'>, scope: Scope): Filter {
   const items = node.items.map((item) => scope.compile(item))
-  const [only] = items
-  if (items.length === 1 && only !== undefined) {
-    return oneValue((context, env, input) => {
-      tick(context)
-      return collect(only, context, env, input)
-    })
-  }
   return oneValue((context, env, input) => {
     tick(context)
     const values: Json[] = []

@@ -107,13 +107,13 @@ class Parser {
     if (scanner.take('*')) return { least: 0, most: Number.POSITIVE_INFINITY, sign: true }
     if (scanner.take('+')) return { least: 1, most: Number.POSITIVE_INFINITY, sign: true }
     if (scanner.take('?')) return { least: 0, most: 1, sign: true }
-    const { mark } = scanner
+    const { position } = scanner
     if (!scanner.take('{')) return undefined
     const least = scanner.number()
     const comma = scanner.take(',')
     const most = comma ? scanner.number() : least
     if (!scanner.take('}') || least === undefined) {
-      scanner.reset(mark)
+      scanner.position = position
       return undefined
     }
     if (Math.max(least, most ?? 0) > REPEAT_MAX) throw new RegexError('too big number for repeat range')

@@ -6,22 +6,23 @@ const PLAIN: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 
 
 export class Scanner {
   readonly #points: readonly string[]
-  #at = 0
+  /** Index of the next code point. */
+  position = 0
 
   constructor(text: string) {
     this.#points = Array.from(text)
   }
 
   get ended(): boolean {
-    return this.#at >= this.#points.length
+    return this.position >= this.#points.length
   }
 
   peek(ahead = 0): string | undefined {
-    return this.#points[this.#at + ahead]
+    return this.#points[this.position + ahead]
   }
 
   next(): string {
-    const point = this.#points[this.#at++]
+    const point = this.#points[this.position++]
     if (point === undefined) throw new RegexError('end pattern at escape')
     return point
   }
@@ -32,33 +33,23 @@ export class Scanner {
 
   take(text: string): boolean {
     if (!this.sees(text)) return false
-    this.#at += text.length
+    this.position += text.length
     return true
   }
 
   /** Consumes everything up to and including a sign. @returns what precedes it @throws RegexError if it is missing */
   until(sign: string): string {
-    const end = this.#points.indexOf(sign, this.#at)
+    const end = this.#points.indexOf(sign, this.position)
     if (end < 0) throw new RegexError(`a \`${sign}\` is missing`)
-    const text = this.#points.slice(this.#at, end).join('')
-    this.#at = end + 1
+    const text = this.#points.slice(this.position, end).join('')
+    this.position = end + 1
     return text
   }
 
   /** A decimal number, if one follows. */
   number(): number | undefined {
-    let digits = ''
-    while (/^[0-9]$/.test(this.peek() ?? '')) digits += this.next()
+    const digits = this.#digits(Number.POSITIVE_INFINITY, /^[0-9]$/)
     return digits === '' ? undefined : Number(digits)
-  }
-
-  /** Returns to a position that `mark` gave. */
-  reset(mark: number): void {
-    this.#at = mark
-  }
-
-  get mark(): number {
-    return this.#at
   }
 
   /** The code point of an escape. @param letter after the `\` */

@@ -42,7 +42,7 @@ export function search(program: Program, groups: number, from: number, how: Sear
   return slots
 }
 
-interface Found {
+interface Match {
   readonly begin: number
   readonly end: number
   readonly saved: Saved
@@ -55,7 +55,7 @@ class Machine {
   readonly #reached: number[]
   #round = 0
   #origin = 0
-  #found: Found | undefined
+  #found: Match | undefined
 
   constructor(program: Program, how: Search) {
     this.#program = program
@@ -64,7 +64,7 @@ class Machine {
   }
 
   /** @param anchored whether the match must begin at `start` @param exact whether it must end at `end` */
-  from(start: number, end: number, anchored: boolean, exact = false): Found | undefined {
+  from(start: number, end: number, anchored: boolean, exact = false): Match | undefined {
     this.#origin = start
     this.#found = undefined
     let threads: Thread[] = []
@@ -128,7 +128,7 @@ class Machine {
         open.push({ ...thread, at: instruction.to[1] }, { ...thread, at: instruction.to[0] })
         return
       case 'again': {
-        const isEmpty = savedAt(thread.saved, instruction.slot, this.#how.budget) === at
+        const isEmpty = savedPosition(thread.saved, instruction.slot, this.#how.budget) === at
         open.push({ ...thread, at: isEmpty ? next : instruction.to })
         return
       }
@@ -191,7 +191,7 @@ class Machine {
 }
 
 /** Entries of inner loops precede the one of the slot. */
-function savedAt(saved: Saved, slot: number, budget: Budget): number | undefined {
+function savedPosition(saved: Saved, slot: number, budget: Budget): number | undefined {
   let here = saved
   for (; here !== undefined && here.slot !== slot; here = here.before) spend(budget, 1)
   return here?.at
