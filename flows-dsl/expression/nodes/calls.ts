@@ -148,43 +148,31 @@ function functionYieldsOne({ name, params, body }: Definition, known: YieldsOne)
   return yieldsOne(body, (called) => own.includes(called) || known(called))
 }
 
+/** Operations that may yield any number of values, whatever their parts yield. */
+const MANY: readonly string[] = ['iterate', 'comma', 'foreach', 'label', 'break']
+
 /** Tests if an expression certainly yields exactly one value. */
 function yieldsOne(node: Expression, known: YieldsOne): boolean {
   const one = (child: Expression): boolean => yieldsOne(child, known)
-  switch (node.op) {
-    case 'array':
-      return true
-    case 'iterate':
-    case 'comma':
-    case 'foreach':
-    case 'label':
-    case 'break':
-      return false
-    case 'index':
-    case 'slice':
-      return !node.optional && childrenOf(node).every(one)
-    case 'assign':
-      return node.operator === '|=' || one(node.right)
-    case 'try':
-      return node.handler !== null && one(node.body) && one(node.handler)
-    case 'as':
-      return one(node.source) && node.patterns.every(isPlain) && one(node.body)
-    case 'reduce':
-      return one(node.init)
-    case 'define': {
-      const self = `${node.name}/${node.params.length}`
-      const selfYieldsOne = functionYieldsOne(node, known)
-      return yieldsOne(node.rest, (name) => (name === self ? selfYieldsOne : known(name)))
-    }
-    case 'call': {
-      const name = `${node.name}/${node.args.length}`
-      const argumentsDo = node.args.every(one)
-      const own = known(name)
-      return own === undefined ? builtinYieldsOne(name, argumentsDo) : own && argumentsDo
-    }
-    default:
-      return childrenOf(node).every(one)
+  if (node.op === 'array') return true
+  if (MANY.includes(node.op)) return false
+  if (node.op === 'assign') return node.operator === '|=' || one(node.right)
+  if (node.op === 'try') return node.handler !== null && one(node.body) && one(node.handler)
+  if (node.op === 'as') return one(node.source) && node.patterns.every(isPlain) && one(node.body)
+  if (node.op === 'reduce') return one(node.init)
+  if (node.op === 'define') {
+    const self = `${node.name}/${node.params.length}`
+    const selfYieldsOne = functionYieldsOne(node, known)
+    return yieldsOne(node.rest, (name) => (name === self ? selfYieldsOne : known(name)))
   }
+  if (node.op === 'call') {
+    const name = `${node.name}/${node.args.length}`
+    const argumentsDo = node.args.every(one)
+    const own = known(name)
+    return own === undefined ? builtinYieldsOne(name, argumentsDo) : own && argumentsDo
+  }
+  const isOptional = 'optional' in node && node.optional
+  return !isOptional && childrenOf(node).every(one)
 }
 
 /** Tests if a pattern destructures a value in one way only. */
