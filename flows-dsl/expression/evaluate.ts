@@ -1,75 +1,97 @@
-/** Knows how an expression yields its values. Takes only trees of the definition; data is never parsed. */
+/** Compiles and evaluates parsed expressions. Only expressions of the definition get here: data is never parsed. */
 
 import type { Json, JsonObject } from '../json.ts'
-import { type Budget, measure, refuse } from './budget.ts'
-import { filterOf } from './compile.ts'
-import type { Expression } from './expression.ts'
-import { Failure } from './failure.ts'
-import { ON, type Run, tick } from './filter.ts'
+import { abort, type Budget, measure } from './budget.ts'
+import { callBuiltin } from './builtins/call.ts'
+import type { Expression, Node } from './expression.ts'
+import { JqError } from './failure.ts'
+import { type EvalContext, type Filter, IDENTITY, ON, tick } from './filter.ts'
+import {
+  compileAlternative,
+  compileBinary,
+  compileComma,
+  compileLiteral,
+  compileLogic,
+  compileNegate,
+  compileNot,
+  compilePipe,
+  compileVariable,
+} from './nodes/basic.ts'
+import { compileAs, compileForeach, compileReduce } from './nodes/bind.ts'
+import { compileArray, compileFormat, compileObject, compileText } from './nodes/build.ts'
+import { callFunction, callParameter, compileDefine } from './nodes/calls.ts'
+import { compileBreak, compileIf, compileLabel, compileTry } from './nodes/control.ts'
+import { compileAssign, compileIndex, compileIterate, compileSlice } from './nodes/paths.ts'
+import { Scope } from './scope.ts'
 import { define } from './values.ts'
 
 export { isTrue } from './values.ts'
 
-/** What an evaluation knows besides its input. */
-export interface Surroundings {
+/** Values that an evaluation can read besides its input. */
+export interface Environment {
   readonly variables: Readonly<Record<string, Json>>
-  /** The time of the run in milliseconds, which is `now`; nothing here reads a clock. */
+  /** The execution's time in milliseconds, which is `now`. Evaluation never reads a clock. */
   readonly nowMs: number
 }
 
 /**
- * Evaluates a parsed expression that yields one value; one that yields none is null.
+ * Evaluates a parsed expression that yields one value. No value counts as null.
  * @param input the value of `.`
- * @param budget is used up by the call, so that many evaluations can share one
- * @throws FlowError (expression) where jq would fail, where there is more than one value, and where the budget ends
+ * @param budget is consumed by the call, so that several evaluations can share one
+ * @throws FlowError (expression) if jq would fail, if there are several values, or if the budget is exhausted
  */
-export function evaluate(expression: Expression, input: Json, around: Surroundings, budget: Budget): Json {
+export function evaluate(
+  expression: Expression,
+  input: Json,
+  environment: Environment,
+  budget: Budget,
+): Json {
   let output: Json | undefined
-  runAll(expression, input, around, budget, (value) => {
-    if (output !== undefined) refuse('The expression yields more than one value; collect them with [ … ].')
+  runAll(expression, input, environment, budget, (value) => {
+    if (output !== undefined) abort('The expression yields more than one value; collect them with [ … ].')
     output = value
   })
-  return output === undefined ? null : finished(output, budget)
+  return output === undefined ? null : toJson(output, budget)
 }
 
 /** All values that an expression yields. @throws FlowError (expression) as `evaluate`, but not for their number */
 export function evaluateAll(
   expression: Expression,
   input: Json,
-  around: Surroundings,
+  environment: Environment,
   budget: Budget,
 ): Json[] {
   const outputs: Json[] = []
-  runAll(expression, input, around, budget, (value) => outputs.push(finished(value, budget)))
+  runAll(expression, input, environment, budget, (value) => outputs.push(toJson(value, budget)))
   return outputs
 }
 
 function runAll(
   expression: Expression,
   input: Json,
-  { variables, nowMs }: Surroundings,
+  { variables, nowMs }: Environment,
   budget: Budget,
   receive: (value: Json) => void,
 ): void {
-  const run: Run = { budget, variables, nowMs, depth: 0, tail: undefined }
+  const context: EvalContext = { budget, variables, nowMs, depth: 0, tail: undefined }
   try {
-    const { one, each } = filterOf(expression)
-    tick(run)
-    if (one !== undefined) receive(one(run, undefined, input))
+    const { one, each } = filterFor(expression)
+    tick(context)
+    if (one !== undefined) receive(one(context, undefined, input))
     else {
-      each(run, undefined, input, (value) => {
-        tick(run)
+      each(context, undefined, input, (value) => {
+        tick(context)
         receive(value)
         return ON
       })
     }
   } catch (error) {
-    throw error instanceof Failure ? error.toFlowError() : error
+    throw error instanceof JqError ? error.toFlowError() : error
   }
 }
 
-/** JSON has neither infinity nor what is no number: these become the largest double and null, as in jq. */
-function finished(value: Json, budget: Budget): Json {
+/** Replaces infinity by the largest double and NaN by null, as jq does when it prints. */
+function toJson(value: Json, budget: Budget): Json {
   return measure(value, budget) ? value : finite(value)
 }
 
@@ -82,4 +104,62 @@ function finite(value: Json): Json {
   const object: JsonObject = {}
   for (const key of Object.keys(value)) define(object, key, finite(value[key] ?? null))
   return object
+}
+
+const COMPILED = new WeakMap<Expression, Filter>()
+
+/** The filter of an expression; each expression is compiled once. */
+function filterFor(expression: Expression): Filter {
+  const known = COMPILED.get(expression)
+  if (known !== undefined) return known
+  const filter = compileNode(expression, new Scope(compileNode), false)
+  COMPILED.set(expression, filter)
+  return filter
+}
+
+type Compilers = {
+  readonly [Op in Expression['op']]: (node: Node<Op>, scope: Scope, tail: boolean) => Filter
+}
+
+const COMPILERS: Compilers = {
+  identity: () => IDENTITY,
+  literal: compileLiteral,
+  variable: compileVariable,
+  index: compileIndex,
+  slice: compileSlice,
+  iterate: compileIterate,
+  object: compileObject,
+  array: compileArray,
+  comma: compileComma,
+  text: compileText,
+  format: compileFormat,
+  negate: compileNegate,
+  not: compileNot,
+  pipe: compilePipe,
+  and: compileLogic,
+  or: compileLogic,
+  alternative: compileAlternative,
+  binary: compileBinary,
+  assign: compileAssign,
+  if: compileIf,
+  try: compileTry,
+  as: compileAs,
+  reduce: compileReduce,
+  foreach: compileForeach,
+  label: compileLabel,
+  break: compileBreak,
+  define: compileDefine,
+  call: compileCall,
+}
+
+function compileNode(node: Expression, scope: Scope, tail: boolean): Filter {
+  const compile = COMPILERS[node.op] as (node: Expression, scope: Scope, tail: boolean) => Filter
+  return compile(node, scope.inside(node), tail)
+}
+
+function compileCall(node: Node<'call'>, scope: Scope, tail: boolean): Filter {
+  const found = scope.findCallable(`${node.name}/${node.args.length}`)
+  if (found === undefined) return callBuiltin(node, scope, tail)
+  if (typeof found === 'number') return callParameter(found, scope)
+  return callFunction(found, node.args, scope, tail)
 }

@@ -1,31 +1,31 @@
-/** Knows what an expression is once parsed: a tree of plain JSON that the compiled flow carries. */
+/** Defines the syntax tree of expressions, which is plain JSON and a part of the compiled flow. */
 
 import type { Json } from '../json.ts'
 
 export type BinaryOperator = '+' | '-' | '*' | '/' | '%' | '==' | '!=' | '<' | '<=' | '>' | '>='
 
-/** `=` sets, `|=` passes each value through, the others calculate with what is there. */
+/** `=` sets a value, `|=` updates it by a filter, the others calculate with the current value. */
 export type AssignOperator = '=' | '|=' | '+=' | '-=' | '*=' | '/=' | '%=' | '//='
 
-/** What stands behind `as`: a name for the value, or names for its parts. */
+/** The pattern after `as`: a variable for the value, or variables for its parts. */
 export type Pattern =
   | { readonly variable: string }
   | { readonly array: readonly Pattern[] }
   | { readonly object: readonly FieldPattern[] }
 
-/** `variable` names the field itself, `value` its parts; one of them is there. */
+/** `variable` binds the field itself, `value` its parts; at least one is present. */
 export interface FieldPattern {
   readonly key: Expression
   readonly variable?: string
   readonly value?: Pattern
 }
 
-/** A part of jq as it is written, except that names of builtins are calls like any other. */
+/** A node of the tree. Builtins are calls like any other, except `not`. */
 export type Expression =
   | { readonly op: 'identity' }
   | { readonly op: 'literal'; readonly value: Json }
   | { readonly op: 'variable'; readonly name: string }
-  /** `optional` is the `?` behind a path: what cannot be read yields nothing, but what stands before it may fail. */
+  /** `optional` is the `?` after a path: an unreadable value yields nothing, but `of` may still fail. */
   | { readonly op: 'index'; readonly of: Expression; readonly key: Expression; readonly optional?: true }
   | {
       readonly op: 'slice'
@@ -37,7 +37,7 @@ export type Expression =
   | { readonly op: 'iterate'; readonly of: Expression; readonly optional?: true }
   | { readonly op: 'object'; readonly entries: readonly (readonly [Expression, Expression])[] }
   | { readonly op: 'array' | 'comma'; readonly items: readonly Expression[] }
-  /** `format` is the name of what the values that are put in are written as. */
+  /** Literals and interpolated values in turn; `format` is the name of the format of the values. */
   | { readonly op: 'text'; readonly parts: readonly Expression[]; readonly format?: string }
   | { readonly op: 'format'; readonly name: string }
   | { readonly op: 'negate'; readonly of: Expression }
@@ -98,82 +98,30 @@ export type Expression =
     }
   | { readonly op: 'call'; readonly name: string; readonly args: readonly Expression[] }
 
-/** The expression of one kind. */
-export type Of<Op extends Expression['op']> = Among<Op, Expression>
+/** The node of one operation. */
+export type Node<Op extends Expression['op']> = NodeAmong<Op, Expression>
 
-type Among<Op, E> = E extends { readonly op: infer Own } ? (Own & Op extends never ? never : E) : never
+type NodeAmong<Op, E> = E extends { readonly op: infer Own } ? (Own & Op extends never ? never : E) : never
 
-/** Why a text is no expression. `offset` counts UTF-16 units from the start of the text. */
-export interface ExpressionFault {
+/** Why a text is not an expression. `offset` counts UTF-16 units from the start of the text. */
+export interface ExpressionDiagnostic {
   readonly offset: number
   readonly message: string
   readonly hint?: string
 }
 
-/** Everything that stands directly below an expression. */
+/** The direct subexpressions of an expression, those in the keys of its patterns included. */
 export function childrenOf(expression: Expression): readonly Expression[] {
-  switch (expression.op) {
-    case 'identity':
-    case 'literal':
-    case 'variable':
-    case 'not':
-    case 'format':
-    case 'break':
-      return []
-    case 'index':
-      return [expression.of, expression.key]
-    case 'slice':
-      return present(expression.of, expression.from, expression.to)
-    case 'object':
-      return expression.entries.flat()
-    case 'array':
-    case 'comma':
-      return expression.items
-    case 'text':
-      return expression.parts
-    case 'negate':
-    case 'iterate':
-      return [expression.of]
-    case 'pipe':
-    case 'and':
-    case 'or':
-    case 'alternative':
-    case 'binary':
-    case 'assign':
-      return [expression.left, expression.right]
-    case 'if':
-      return present(...expression.branches.flat(), expression.otherwise)
-    case 'try':
-      return present(expression.body, expression.handler)
-    case 'label':
-      return [expression.body]
-    case 'define':
-      return [expression.body, expression.rest]
-    case 'call':
-      return expression.args
-    case 'as':
-      return [expression.source, ...expression.patterns.flatMap(keysOf), expression.body]
-    case 'reduce':
-      return [expression.source, ...expression.patterns.flatMap(keysOf), expression.init, expression.update]
-    case 'foreach': {
-      const { source, patterns, init, update, extract } = expression
-      return present(source, ...patterns.flatMap(keysOf), init, update, extract)
-    }
-  }
+  return expression.op === 'literal' ? [] : Object.values(expression).flatMap(expressionsIn)
 }
 
-function present(...expressions: readonly (Expression | null)[]): Expression[] {
-  return expressions.filter((expression) => expression !== null)
+/** The expressions in a field of an expression: itself, or those in its list or pattern. */
+function expressionsIn(field: unknown): Expression[] {
+  if (typeof field !== 'object' || field === null) return []
+  return 'op' in field ? [field as Expression] : Object.values(field).flatMap(expressionsIn)
 }
 
-/** The expressions within a pattern: the keys of its fields. */
-function keysOf(pattern: Pattern): Expression[] {
-  if ('variable' in pattern) return []
-  if ('array' in pattern) return pattern.array.flatMap(keysOf)
-  return pattern.object.flatMap(({ key, value }) => (value === undefined ? [key] : [key, ...keysOf(value)]))
-}
-
-/** The names that a pattern binds, in the order in which they stand; one may stand twice. */
+/** The variables that a pattern binds, in order; a variable can occur twice. */
 export function variablesOf(pattern: Pattern): string[] {
   if ('variable' in pattern) return [pattern.variable]
   if ('array' in pattern) return pattern.array.flatMap(variablesOf)

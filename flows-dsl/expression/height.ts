@@ -1,15 +1,15 @@
-/** Knows how much of the stack an expression can hold while its outputs are used, in levels of expressions. */
+/** Analyses expressions before they run: how much stack they hold, and whether their outputs hold parts of the input. */
 
 import { childrenOf, type Expression } from './expression.ts'
 
 const HEIGHTS = new WeakMap<Expression, number>()
 
-/** A choice keeps what it has, since other conditions may come. */
+/** Levels of a condition, which stays open because more conditions may follow. */
 const CHOICE = 4
 
 /**
- * What receives an output stands on top of all that made it: the parts of most expressions stand on each other. Items
- * and branches do not.
+ * Levels of stack that an expression holds while its outputs are consumed. The receiver of an output runs on top of all
+ * that produced it, so the heights of most parts add up; those of items and branches do not.
  */
 export function heightOf(node: Expression): number {
   const known = HEIGHTS.get(node)
@@ -23,9 +23,29 @@ export function heightOf(node: Expression): number {
   return height
 }
 
-/** How high the parts of an expression stand upon each other, as seen from one of them, which is taken off again. */
+/** Height of an expression's parts together, from which each part subtracts its own. */
 export function heightAround(node: Expression): number {
   if (node.op === 'array' || node.op === 'comma' || node.op === 'define') return 0
   if (node.op === 'if') return node.branches.reduce((sum, [condition]) => sum + heightOf(condition), CHOICE)
   return heightOf(node) - 1
+}
+/** The outputs of these consist of the outputs of their parts. */
+const OF_PARTS: ReadonlySet<Expression['op']> = new Set([
+  'index',
+  'object',
+  'array',
+  'comma',
+  'text',
+  'negate',
+  'and',
+  'or',
+  'alternative',
+  'binary',
+])
+
+/** Tests if the outputs may hold parts of the input; true if it is uncertain. */
+export function readsInput(node: Expression): boolean {
+  if (node.op === 'literal' || node.op === 'variable') return false
+  if (node.op === 'pipe') return readsInput(node.left)
+  return !OF_PARTS.has(node.op) || childrenOf(node).some(readsInput)
 }

@@ -1,17 +1,18 @@
-/** Knows which names a part of an expression can see, and how far back each one is when it runs. */
+/** Resolves the names in an expression to positions in the run-time environment. */
 
+import type { Json } from '../json.ts'
 import type { Expression } from './expression.ts'
-import type { Env, Filter, Held } from './filter.ts'
+import type { Env, EnvEntry, Filter } from './filter.ts'
 import { heightAround, heightOf } from './height.ts'
 
-/** A function and what its body became; a function that calls itself is there before its body is. */
+/** A compiled function. The cell exists before its body, so that the body can refer to it. */
 export interface FunctionCell {
   body: Filter | undefined
-  /** Whether it yields one value where its arguments do. */
+  /** It yields exactly one value if its arguments do. */
   readonly one: boolean
-  /** What its body holds of the stack while its outputs are used. */
+  /** Levels of stack that its body holds while its outputs are consumed. */
   readonly height: number
-  /** How many names are held where it is defined. */
+  /** Length of the environment at the definition. */
   readonly size: number
 }
 
@@ -19,53 +20,61 @@ type Binding =
   | { readonly kind: 'variable' | 'parameter' | 'label'; readonly name: string; readonly slot: number }
   | { readonly kind: 'function'; readonly name: string; readonly cell: FunctionCell }
 
-export type Compile = (node: Expression, scope: Scope, tail?: boolean) => Filter
+type Compile = (node: Expression, scope: Scope, tail: boolean) => Filter
 
-/** How a name is reached: by going back so many steps. */
+/** Distance of a name in the environment, from its latest entry. */
 export type Hops = number
 
 export class Scope {
   readonly size: number
-  /** How many levels of expressions are above, within the function. */
+  /** Levels of expressions above, within the function. */
   readonly level: number
-  /** How high the parts of the expression around stand upon each other. */
+  /** Height of the enclosing expressions' other parts on the stack. */
   readonly #around: number
   readonly #bindings: readonly Binding[]
+  readonly #compile: Compile
 
-  constructor(bindings: readonly Binding[] = [], size = 0, level = 0, around = 0) {
+  constructor(compile: Compile, bindings: readonly Binding[] = [], size = 0, level = 0, around = 0) {
+    this.#compile = compile
     this.#bindings = bindings
     this.size = size
     this.level = level
     this.#around = around
   }
 
-  hold(kind: 'variable' | 'parameter' | 'label', name: string): Scope {
-    return new Scope(
-      [{ kind, name, slot: this.size }, ...this.#bindings],
-      this.size + 1,
-      this.level,
-      this.#around,
-    )
+  /** @param tail whether the outputs are those of a function, so that it may end with a call */
+  compile(node: Expression, tail = false): Filter {
+    return this.#compile(node, this, tail)
+  }
+
+  /** A scope with one more entry in the environment. */
+  bind(kind: 'variable' | 'parameter' | 'label', name: string): Scope {
+    return this.#with({ kind, name, slot: this.size }, this.size + 1)
   }
 
   define(name: string, cell: FunctionCell): Scope {
-    return new Scope(
-      [{ kind: 'function', name, cell }, ...this.#bindings],
-      this.size,
-      this.level,
-      this.#around,
-    )
+    return this.#with({ kind: 'function', name, cell }, this.size)
   }
 
-  /** Within a part of the expression; the other parts may be below it on the stack. */
+  #with(binding: Binding, size: number): Scope {
+    return new Scope(this.#compile, [binding, ...this.#bindings], size, this.level, this.#around)
+  }
+
+  /** The scope within a part of the expression; its other parts may be below it on the stack. */
   inside(node: Expression): Scope {
     const others = Math.max(0, this.#around - heightOf(node))
-    return new Scope(this.#bindings, this.size, this.level + 1 + others, heightAround(node))
+    const level = this.level + 1 + others
+    return new Scope(this.#compile, this.#bindings, this.size, level, heightAround(node))
   }
 
   /** The same names at the beginning of a function. */
-  fresh(): Scope {
-    return new Scope(this.#bindings, this.size, 1)
+  atFunctionStart(): Scope {
+    return new Scope(this.#compile, this.#bindings, this.size, 1)
+  }
+
+  /** The same compiler without any names, for functions of the prelude. */
+  empty(): Scope {
+    return new Scope(this.#compile)
   }
 
   find(kind: 'variable' | 'label', name: string): Hops | undefined {
@@ -73,14 +82,8 @@ export class Scope {
     return found === undefined || found.kind === 'function' ? undefined : this.size - found.slot - 1
   }
 
-  /** For functions that are defined here: parameters around them may be anything. */
-  yieldsOne(name: string): boolean | undefined {
-    const found = this.called(name)
-    return found === undefined ? undefined : typeof found !== 'number' && found.one
-  }
-
-  /** A parameter, by its hops, or a function; `name` is written with its arity. */
-  called(name: string): Hops | FunctionCell | undefined {
+  /** A parameter (as hops) or a function; `name` includes the arity. */
+  findCallable(name: string): Hops | FunctionCell | undefined {
     const found = this.#bindings.find(
       (binding) => (binding.kind === 'parameter' || binding.kind === 'function') && binding.name === name,
     )
@@ -89,21 +92,18 @@ export class Scope {
   }
 }
 
-/** What is held so many steps back. */
-export function heldAt(env: Env, hops: Hops): Held {
-  let held = env
-  for (let i = 0; i < hops; i++) held = held?.next
-  if (held === undefined) throw new Error('a name is held where it was found')
-  return held
+export function entryAt(env: Env, hops: Hops): EnvEntry {
+  const entry = envBack(env, hops)
+  if (entry === undefined) throw new Error('the environment lacks an entry that the compiler resolved')
+  return entry
 }
 
-/** The environment so many steps back. */
 export function envBack(env: Env, hops: Hops): Env {
-  let held = env
-  for (let i = 0; i < hops; i++) held = held?.next
-  return held
+  let entry = env
+  for (let i = 0; i < hops; i++) entry = entry?.next
+  return entry
 }
 
-export function holdValue(value: Held['value'], next: Env): Held {
+export function bindValue(value: Json, next: Env): EnvEntry {
   return { value, closure: undefined, label: undefined, next }
 }

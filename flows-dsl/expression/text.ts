@@ -1,11 +1,11 @@
-/** Knows strings as jq does: as sequences of code points. */
+/** Counts, slices and searches strings by code point, as jq does. */
 
 import { type Budget, chargeItems, spend } from './budget.ts'
 
 const SURROGATES = /[\ud800-\udfff]/
 
-/** How many code points a text has. */
-export function pointsIn(text: string, budget: Budget): number {
+/** The number of code points of a text. */
+export function countCodePoints(text: string, budget: Budget): number {
   spend(budget, text.length >> 5)
   if (!SURROGATES.test(text)) return text.length
   let count = 0
@@ -16,7 +16,7 @@ export function pointsIn(text: string, budget: Budget): number {
   return count
 }
 
-/** The part of a text between two code points; both are within it. */
+/** The part of a text between two positions in code points; both are within it. */
 export function sliceText(text: string, from: number, to: number, budget: Budget): string {
   spend(budget, text.length >> 5)
   if (!SURROGATES.test(text)) return text.slice(from, to)
@@ -24,7 +24,7 @@ export function sliceText(text: string, from: number, to: number, budget: Budget
   return text.slice(begin, unitAt(text, begin, to - from))
 }
 
-/** Where so many code points behind a place end. */
+/** The position in UTF-16 units that many code points after another. */
 function unitAt(text: string, start: number, points: number): number {
   let at = start
   for (let i = 0; i < points && at < text.length; i++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
@@ -32,7 +32,7 @@ function unitAt(text: string, start: number, points: number): number {
 }
 
 /** The code points of a text. */
-export function pointsOf(text: string, budget: Budget): number[] {
+export function codePointsOf(text: string, budget: Budget): number[] {
   chargeItems(budget, text.length)
   const points: number[] = []
   for (let i = 0; i < text.length; i++) {
@@ -43,15 +43,15 @@ export function pointsOf(text: string, budget: Budget): number[] {
   return points
 }
 
-/** Splits at each place where the other text stands; between all code points where that is empty. */
+/** Splits at each occurrence of the separator, or between all code points if it is empty. */
 export function splitText(text: string, separator: string, budget: Budget): string[] {
   spend(budget, 1 + (text.length >> (separator === '' ? 1 : 3)))
   if (text === '') return []
   return separator === '' ? Array.from(text) : text.split(separator)
 }
 
-/** Where a text stands in another, in code points; places may overlap. */
-export function placesOf(text: string, part: string, budget: Budget): number[] {
+/** The positions, in code points, at which a text occurs in another; occurrences may overlap. */
+export function positionsOf(text: string, part: string, budget: Budget): number[] {
   const places: number[] = []
   if (part === '') return places
   spend(budget, 1 + (text.length >> 3))
@@ -60,7 +60,7 @@ export function placesOf(text: string, part: string, budget: Budget): number[] {
   let last = 0
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) {
     spend(budget, 1 + (part.length >> 6))
-    counted += plain ? at - last : pointsIn(text.slice(last, at), budget)
+    counted += plain ? at - last : countCodePoints(text.slice(last, at), budget)
     last = at
     places.push(counted)
   }

@@ -1,4 +1,4 @@
-/** Knows what jq's operators mean for two values: their order, their sum, their product. */
+/** Implements jq's operators on two values, and its order of all values. */
 
 import type { Json, JsonObject } from '../ir.ts'
 import { compareText, fieldOf, isObject } from '../json.ts'
@@ -13,21 +13,24 @@ import {
   spend,
 } from './budget.ts'
 import type { BinaryOperator } from './expression.ts'
-import { failure } from './failure.ts'
+import { jqError } from './failure.ts'
 import { splitText } from './text.ts'
 
-/**
- * Containers that one operation has made and to which nothing else refers: it may change them again instead of copying
- * them for each path.
- */
+/** Containers that one operation has created and nothing else refers to: it may change them in place. */
 export type Owned = Set<Json>
 
-/** What jq takes for true: everything but null and false. */
+/** Gives up all ownership if the value is a container, whose receiver may keep it. @returns the value */
+export function shared(value: Json, owned: Owned): Json {
+  if (typeof value === 'object' && value !== null) owned.clear()
+  return value
+}
+
+/** Everything but null and false is true in jq. */
 export function isTrue(value: Json): boolean {
   return value !== null && value !== false
 }
 
-/** @throws Failure where the operator does not take these values */
+/** @throws JqError if the operator does not accept these values */
 export function calculate(operator: BinaryOperator, a: Json, b: Json, budget: Budget): Json {
   switch (operator) {
     case '+':
@@ -57,7 +60,7 @@ export function calculate(operator: BinaryOperator, a: Json, b: Json, budget: Bu
 
 /**
  * jq's order of all values: null, false, true, numbers, strings by code point, arrays, objects (first by
- * their sorted keys, then value by value). What is no number stands before all numbers, itself included.
+ * their sorted keys, then value by value). NaN is less than every number, itself included.
  * @returns below 0, 0, or above 0
  */
 export function compare(a: Json, b: Json, budget: Budget, depth = 1): number {
@@ -108,11 +111,18 @@ function compareObjects(a: JsonObject, b: JsonObject, budget: Budget, depth: num
   return 0
 }
 
-/** The names of an object's fields; to list them is paid for. */
+/** The names of an object's fields. Listing them is charged. */
 export function keysIn(object: JsonObject, budget: Budget): string[] {
   const keys = Object.keys(object)
   chargeNames(budget, keys.length)
   return keys
+}
+
+/** The values of an array or of an object's fields. @throws JqError for other values */
+export function valuesIn(value: Json, budget: Budget): readonly Json[] {
+  if (Array.isArray(value)) return value
+  if (!isObject(value)) throw jqError('Cannot iterate over %v', value)
+  return keysIn(value, budget).map((key) => value[key] ?? null)
 }
 
 /** The names of an object's fields by code point. */
@@ -122,7 +132,7 @@ export function sortedKeys(object: JsonObject, budget: Budget): string[] {
   return keys.sort(compareText)
 }
 
-/** `+` of jq: null is neutral, numbers add, strings and arrays join, the fields of the right object win. */
+/** `+`: null is neutral, numbers add, strings and arrays join, the fields of the right object win. */
 function add(a: Json, b: Json, budget: Budget): Json {
   if (typeof a === 'number' && typeof b === 'number') return a + b
   if (a === null) return b
@@ -137,7 +147,7 @@ function add(a: Json, b: Json, budget: Budget): Json {
     return a.concat(b)
   }
   if (isObject(a) && isObject(b)) return merge(a, b, budget)
-  throw failure('%v and %v cannot be added', a, b)
+  throw jqError('%v and %v cannot be added', a, b)
 }
 
 function merge(a: JsonObject, b: JsonObject, budget: Budget): JsonObject {
@@ -147,8 +157,8 @@ function merge(a: JsonObject, b: JsonObject, budget: Budget): JsonObject {
 }
 
 /**
- * The sum of `a`, which nothing else refers to any more, and `b`: what is in `owned` grows in place.
- * @throws Failure, FlowError (expression), as {@link add}
+ * The sum of `a`, to which nothing else refers any more, and `b`: an owned `a` grows in place.
+ * @throws JqError, FlowError (expression), as {@link add}
  */
 export function addInPlace(a: Json, b: Json, budget: Budget, owned: Owned): Json {
   if (!owned.has(a)) {
@@ -171,17 +181,17 @@ export function addInPlace(a: Json, b: Json, budget: Budget, owned: Owned): Json
   return add(a, b, budget)
 }
 
-/** `-` between numbers; from an array it takes all items that are equal to one of the other. */
+/** `-`: numbers subtract; an array loses all items that are equal to one of the other. */
 function subtract(a: Json, b: Json, budget: Budget): Json {
   if (typeof a === 'number' && typeof b === 'number') return a - b
   if (Array.isArray(a) && Array.isArray(b)) {
     charge(budget, a.length)
     return a.filter((item) => !b.some((other) => compare(item, other, budget) === 0))
   }
-  throw failure('%v and %v cannot be subtracted', a, b)
+  throw jqError('%v and %v cannot be subtracted', a, b)
 }
 
-/** The longest string that jq makes; what is longer than a value may be is refused for good. */
+/** The longest string that jq makes, in bytes. */
 const REPEATED_MAX = 2_147_483_647
 
 /** `*`: numbers multiply, a string is repeated, an object is merged into the other at all depths. */
@@ -190,14 +200,14 @@ function multiply(a: Json, b: Json, budget: Budget): Json {
   if (typeof a === 'string' && typeof b === 'number') return repeat(a, b, budget)
   if (typeof a === 'number' && typeof b === 'string') return repeat(b, a, budget)
   if (isObject(a) && isObject(b)) return mergeDeep(a, b, budget, 1)
-  throw failure('%v and %v cannot be multiplied', a, b)
+  throw jqError('%v and %v cannot be multiplied', a, b)
 }
 
 function repeat(text: string, times: number, budget: Budget): Json {
   if (!(times >= 0)) return null
   if (text === '') return ''
   const count = Math.floor(times)
-  if (text.length * count > REPEATED_MAX) throw failure('Repeat string result too long')
+  if (text.length * count > REPEATED_MAX) throw jqError('Repeat string result too long')
   charge(budget, text.length * count)
   return text.repeat(count)
 }
@@ -213,7 +223,7 @@ function mergeDeep(a: JsonObject, b: JsonObject, budget: Budget, depth: number):
   return merged
 }
 
-/** Sets a field of an object that is still being made; `__proto__` is a field like any other. */
+/** Sets a field of an object under construction; `__proto__` is a field like any other. */
 export function define(object: JsonObject, key: string, value: Json): void {
   if (key === '__proto__') {
     Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
@@ -223,19 +233,19 @@ export function define(object: JsonObject, key: string, value: Json): void {
 /** `/`: numbers divide, a string is split. */
 function divide(a: Json, b: Json, budget: Budget): Json {
   if (typeof a === 'number' && typeof b === 'number') {
-    if (b === 0) throw failure('%v and %v cannot be divided because the divisor is zero', a, b)
+    if (b === 0) throw jqError('%v and %v cannot be divided because the divisor is zero', a, b)
     return a / b
   }
   if (typeof a === 'string' && typeof b === 'string') return splitText(a, b, budget)
-  throw failure('%v and %v cannot be divided', a, b)
+  throw jqError('%v and %v cannot be divided', a, b)
 }
 
-/** `%` of whole numbers of 64 bits; fractions are cut off, the sign is that of the left. */
+/** `%` of 64-bit integers: fractions are truncated, the sign is that of the left operand. */
 function remainder(a: Json, b: Json): Json {
-  if (typeof a !== 'number' || typeof b !== 'number') throw failure('%v and %v cannot be divided', a, b)
+  if (typeof a !== 'number' || typeof b !== 'number') throw jqError('%v and %v cannot be divided', a, b)
   if (Number.isNaN(a) || Number.isNaN(b)) return Number.NaN
   const [left, right] = [Math.trunc(a), Math.abs(Math.trunc(b))]
-  if (right === 0) throw failure('%v and %v cannot be divided (remainder) because the divisor is zero', a, b)
+  if (right === 0) throw jqError('%v and %v cannot be divided (remainder) because the divisor is zero', a, b)
   if (Math.abs(left) <= Number.MAX_SAFE_INTEGER && right <= Number.MAX_SAFE_INTEGER) return left % right || 0
   return Number(whole(left) % whole(right))
 }

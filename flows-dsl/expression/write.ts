@@ -1,6 +1,6 @@
-/** Knows how a value is written as JSON, number by number as jq does. */
+/** Writes values as JSON, with the number format of jq. */
 
-import type { Json } from '../json.ts'
+import { clip, type Json, utf8Length } from '../json.ts'
 import { type Budget, chargeNames, checkDepth, checkSize, spend } from './budget.ts'
 
 /** The name jq gives the type of a value. */
@@ -9,7 +9,7 @@ export function typeOf(value: Json): string {
   return Array.isArray(value) ? 'array' : typeof value
 }
 
-/** `tojson`: the whole value. @throws FlowError (expression) where it is too large or too deep */
+/** `tojson`. @throws FlowError (expression) if the value is too large or too deep */
 export function writeJson(value: Json, budget: Budget): string {
   if (typeof value === 'string') {
     checkSize(budget, value.length + 2)
@@ -21,37 +21,23 @@ export function writeJson(value: Json, budget: Budget): string {
   return writer.text()
 }
 
-/** In messages, bytes of UTF-8 (jq's ERRORMAX_LEN, less the end of a C string). */
+/** The most bytes of UTF-8 in messages (jq's ERRORMAX_LEN, less the end of a C string). */
 const SHORT_MAX = 29
 
-/** The beginning of a value's JSON, for messages. @param budget pays for it, where it is not the last that is done */
+/** The beginning of a value's JSON, for messages. @param budget charged for it, unless the evaluation ends with it */
 export function writeShort(value: Json, budget?: Budget): string {
   const writer = new Writer(budget, true)
   writer.write(typeof value === 'string' ? value.slice(0, SHORT_MAX + 1) : value, 1)
   const text = writer.text()
   const close =
     typeof value === 'string' ? '"' : Array.isArray(value) ? ']' : value instanceof Object ? '}' : ''
-  if (bytesOf(text) <= SHORT_MAX) return text
-  let kept = ''
-  for (const point of text) {
-    if (bytesOf(kept + point) > SHORT_MAX - 3 - close.length) break
-    kept += point
-  }
-  return `${kept}...${close}`
-}
-
-function bytesOf(text: string): number {
-  let bytes = 0
-  for (const point of text) {
-    const code = point.codePointAt(0) ?? 0
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
-  }
-  return bytes
+  if (utf8Length(text) <= SHORT_MAX) return text
+  return `${clip(text, SHORT_MAX - 3 - close.length)}...${close}`
 }
 
 class Writer {
   readonly #budget: Budget | undefined
-  /** It stops as soon as there is enough for a message. */
+  /** Stop as soon as there is enough for a message. */
   readonly #isShort: boolean
   #text = ''
 
@@ -87,7 +73,7 @@ class Writer {
 
   #object(object: { readonly [key: string]: Json }, depth: number): void {
     let sign = '{'
-    // The engine lists all names before it gives the first.
+    // The engine lists all names before it returns the first.
     if (this.#budget !== undefined) chargeNames(this.#budget, Object.keys(object).length)
     for (const key in object) {
       if (this.#full()) return
@@ -118,8 +104,8 @@ function writeText(text: string): string {
 }
 
 /**
- * A number as jq writes it: 17 digits at most, exponents of two digits at least, `null` for what is none, the
- * largest double for what is infinite.
+ * A number as jq writes it: at most 17 digits, exponents of at least two digits, `null` for NaN, the largest double
+ * for infinity.
  */
 export function writeNumber(value: number): string {
   if (Number.isNaN(value)) return 'null'
@@ -131,7 +117,7 @@ export function writeNumber(value: number): string {
   return (value < 0 ? '-' : '') + placed(mantissa.replace('.', ''), Number(exponent))
 }
 
-/** @param exponent of ten, of the first digit */
+/** @param exponent power of ten of the first digit */
 function placed(digits: string, exponent: number): string {
   const count = digits.length
   if (exponent < -4 || exponent >= count + 15) {

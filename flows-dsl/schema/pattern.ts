@@ -3,9 +3,9 @@
 import { type Budget, spend } from '../expression/budget.ts'
 import { parseRegex } from '../expression/regex/parse.ts'
 import { type Program, programOf } from '../expression/regex/program.ts'
-import { RegexFault } from '../expression/regex/regex.ts'
 import { search } from '../expression/regex/search.ts'
-import { pointsOf } from '../expression/text.ts'
+import { RegexError } from '../expression/regex/sets.ts'
+import { codePointsOf } from '../expression/text.ts'
 import { translated } from './translate.ts'
 
 const LENGTH_MAX = 256
@@ -20,7 +20,7 @@ export function patternFault(pattern: string): string | undefined {
   try {
     return programFor(pattern) === undefined ? 'has a set that is not supported' : undefined
   } catch (error) {
-    if (error instanceof RegexFault) return `cannot be matched in linear time: ${error.message}`
+    if (error instanceof RegexError) return `cannot be matched in linear time: ${error.message}`
     throw error
   }
 }
@@ -36,11 +36,11 @@ export function matches(pattern: string, text: string, budget: Budget): boolean 
   spend(budget, 1 + program.length)
   if (PROGRAMS.size >= PROGRAMS_MAX) PROGRAMS.clear()
   PROGRAMS.set(pattern, program)
-  const how = { points: pointsOf(text, budget), budget, longest: false, notEmpty: false }
+  const how = { points: codePointsOf(text, budget), budget, longest: false, notEmpty: false }
   return search(program, 0, 0, how) !== undefined
 }
 
-/** @throws RegexFault */
+/** @throws RegexError */
 function programFor(pattern: string): Program | undefined {
   const text = translated(pattern)
   return text === undefined ? undefined : programOf(parseRegex(text, '').regex)

@@ -30,10 +30,10 @@ test('no module holds what a run could change, but what was compiled', async () 
   // By expression, pattern or program: the same for whoever asks.
   expect(found).toEqual([
     'flows-dsl/expression/builtins/call.ts CELLS',
-    'flows-dsl/expression/builtins/regex.ts CACHE',
-    'flows-dsl/expression/compile.ts COMPILED',
+    'flows-dsl/expression/builtins/strings.ts CACHE',
+    'flows-dsl/expression/evaluate.ts COMPILED',
     'flows-dsl/expression/height.ts HEIGHTS',
-    'flows-dsl/expression/owned.ts OF_PARTS',
+    'flows-dsl/expression/height.ts OF_PARTS',
     'flows-dsl/expression/regex/program.ts LOOKS',
     'flows-dsl/expression/regex/sets.ts NAMED',
     'flows-dsl/schema/pattern.ts PROGRAMS',

@@ -1,10 +1,10 @@
-/** Knows the calendar: which day and time of UTC a number of seconds is. Reads no clock and no zone. */
+/** Converts between seconds since 1970 and broken-down time in UTC. */
 
 import type { Json } from '../../json.ts'
-import { failure } from '../failure.ts'
+import { jqError } from '../failure.ts'
 
-/** Seconds hold their fraction; months and days of the year and week count from 0, Sunday first. */
-export interface Moment {
+/** A time as in C: months and days of the year and week count from 0, Sunday first. Seconds may have a fraction. */
+export interface BrokenDownTime {
   readonly year: number
   readonly month: number
   readonly day: number
@@ -16,13 +16,12 @@ export interface Moment {
 }
 
 const DAY = 86_400
-/** About 300,000 years. */
 const SECONDS_MAX = 1e13
 
-/** @throws Failure where it is too far from 1970 */
-export function momentOf(seconds: number): Moment {
+/** @throws JqError if it is more than about 300,000 years from 1970 */
+export function timeOfSeconds(seconds: number): BrokenDownTime {
   if (!(Math.abs(seconds) < SECONDS_MAX)) {
-    throw failure('error converting number of seconds since epoch to datetime')
+    throw jqError('error converting number of seconds since epoch to datetime')
   }
   const whole = Math.floor(seconds)
   const days = Math.floor(whole / DAY)
@@ -38,22 +37,22 @@ export function momentOf(seconds: number): Moment {
   }
 }
 
-/** Seconds from 1970 to a moment; what is beyond the end of a month or a day is carried on. */
+/** Seconds from 1970 to a time, whose fields may exceed their ranges. */
 export function secondsOf(
-  moment: Pick<Moment, 'year' | 'month' | 'day' | 'hour' | 'minute' | 'second'>,
+  time: Pick<BrokenDownTime, 'year' | 'month' | 'day' | 'hour' | 'minute' | 'second'>,
 ): number {
-  const { year, month, day, hour, minute, second } = moment
+  const { year, month, day, hour, minute, second } = time
   return daysUntil(year, month, day) * DAY + hour * 3_600 + minute * 60 + Math.trunc(second)
 }
 
 export function weekdayOf(days: number): number {
-  return (((days + 4) % 7) + 7) % 7
+  return mod(days + 4, 7)
 }
 
 /** Days from 1970 to a date (H. Hinnant, "chrono-compatible low-level date algorithms"). */
 export function daysUntil(year: number, month: number, day: number): number {
   const years = year + Math.floor(month / 12)
-  const months = ((month % 12) + 12) % 12
+  const months = mod(month, 12)
   const shifted = months < 2 ? years - 1 : years
   const era = Math.floor(shifted / 400)
   const ofEra = shifted - era * 400
@@ -61,7 +60,7 @@ export function daysUntil(year: number, month: number, day: number): number {
   return era * 146_097 + ofEra * 365 + Math.floor(ofEra / 4) - Math.floor(ofEra / 100) + dayOfYear - 719_468
 }
 
-function dateOf(days: number): Pick<Moment, 'year' | 'month' | 'day'> {
+function dateOf(days: number): Pick<BrokenDownTime, 'year' | 'month' | 'day'> {
   const shifted = days + 719_468
   const era = Math.floor(shifted / 146_097)
   const ofEra = shifted - era * 146_097
@@ -74,16 +73,21 @@ function dateOf(days: number): Pick<Moment, 'year' | 'month' | 'day'> {
   return { year: year + era * 400 + (month >= 10 ? 1 : 0), month: (month + 2) % 12, day }
 }
 
-/** The moment as jq's array of numbers. */
-export function brokenDown(moment: Moment): number[] {
-  const { year, month, day, hour, minute, second, weekday, yearDay } = moment
+/** The remainder of a division that rounds down: never negative. */
+export function mod(value: number, by: number): number {
+  return ((value % by) + by) % by
+}
+
+/** The time as jq's array of numbers. */
+export function partsOfTime(time: BrokenDownTime): number[] {
+  const { year, month, day, hour, minute, second, weekday, yearDay } = time
   return [year, month, day, hour, minute, second, weekday, yearDay]
 }
 
-/** jq's array of numbers as a moment; what is missing is 0. @throws Failure where it is none */
-export function momentFrom(parts: Json, name: string): Moment {
+/** The time of jq's array of numbers; missing numbers are 0. @throws JqError if it is not one */
+export function timeOfParts(parts: Json, name: string): BrokenDownTime {
   if (!Array.isArray(parts) || !parts.every((part) => typeof part === 'number' && Number.isFinite(part))) {
-    throw failure(`${name} requires parsed datetime inputs`)
+    throw jqError(`${name} requires parsed datetime inputs`)
   }
   const numbers = parts as number[]
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = numbers.map(Math.trunc)

@@ -1,9 +1,8 @@
-/** Knows the functions of numbers: those of C that jq has. */
+/** Implements the mathematical builtins, which are those of C. */
 
 import type { Json } from '../../json.ts'
-import { failure } from '../failure.ts'
-import type { ValueBuiltins } from './builtin.ts'
-import { gamma, logGamma } from './gamma.ts'
+import { jqError } from '../failure.ts'
+import type { ValueBuiltins } from '../filter.ts'
 import { double } from './kinds.ts'
 
 const UNARY: Readonly<Record<string, (x: number) => number>> = {
@@ -64,32 +63,35 @@ const BINARY: Readonly<Record<string, (x: number, y: number) => number>> = {
 
 export const MATH: ValueBuiltins = {
   ...Object.fromEntries(
-    Object.entries(UNARY).map(([name, f]) => [`${name}/0`, (_run: unknown, input: Json) => f(double(input))]),
+    Object.entries(UNARY).map(([name, f]) => [
+      `${name}/0`,
+      (_context: unknown, input: Json) => f(double(input)),
+    ]),
   ),
   ...Object.fromEntries(
     Object.entries(BINARY).map(([name, f]) => [
       `${name}/2`,
-      (_run: unknown, _input: Json, x: Json, y: Json) => f(double(x), double(y)),
+      (_context: unknown, _input: Json, x: Json, y: Json) => f(double(x), double(y)),
     ]),
   ),
-  'fma/3': (_run, _input, x, y, z) => double(x) * double(y) + double(z),
-  'abs/0': (_run, input) => {
+  'fma/3': (_context, _input, x, y, z) => double(x) * double(y) + double(z),
+  'abs/0': (_context, input) => {
     if (typeof input === 'number') return input < 0 ? -input : input === 0 ? 0 : input
-    if (input === null || typeof input === 'boolean') throw failure('%v cannot be negated', input)
+    if (input === null || typeof input === 'boolean') throw jqError('%v cannot be negated', input)
     return input
   },
-  'frexp/0': (_run, input) => split(double(input)),
-  'modf/0': (_run, input) => {
+  'frexp/0': (_context, input) => split(double(input)),
+  'modf/0': (_context, input) => {
     const x = double(input)
     return [Number.isFinite(x) ? x - Math.trunc(x) : 0, Math.trunc(x)]
   },
-  'lgamma_r/0': (_run, input) => {
+  'lgamma_r/0': (_context, input) => {
     const x = double(input)
     return [logGamma(x), gamma(x) < 0 ? -1 : 1]
   },
 }
 
-/** To the nearest whole number; of two that are as near, the even one. */
+/** Rounds to the nearest integer, and ties to the even one. */
 function toEven(x: number): number {
   const down = Math.floor(x)
   const rest = x - down
@@ -97,7 +99,7 @@ function toEven(x: number): number {
   return down % 2 === 0 ? down : down + 1
 }
 
-/** A number as a fraction from 0.5 and a power of two. */
+/** A number as a fraction in [0.5, 1) and a power of two. */
 function split(x: number): [fraction: number, exponent: number] {
   if (x === 0 || !Number.isFinite(x)) return [x, 0]
   let exponent = Math.max(-1_023, Math.floor(Math.log2(Math.abs(x))) + 1)
@@ -107,7 +109,7 @@ function split(x: number): [fraction: number, exponent: number] {
   return [fraction, exponent]
 }
 
-/** x times a power of two, in steps that are themselves numbers. */
+/** x times a power of two, in steps that do not overflow. */
 function scale(x: number, power: number): number {
   const whole = Math.max(-2_200, Math.min(2_200, Math.trunc(power)))
   const half = Math.trunc(whole / 3)
@@ -121,7 +123,7 @@ function nearestRemainder(x: number, y: number): number {
 
 const BITS = new DataView(new ArrayBuffer(8))
 
-/** The neighbour of x on the side of y. */
+/** The double next to x in the direction of y. */
 function next(x: number, y: number): number {
   if (Number.isNaN(x) || Number.isNaN(y)) return Number.NaN
   if (x === y) return y
@@ -130,4 +132,42 @@ function next(x: number, y: number): number {
   const step = y > x === x > 0 ? 1n : -1n
   BITS.setBigInt64(0, BITS.getBigInt64(0) + step)
   return BITS.getFloat64(0)
+}
+
+const COEFFICIENTS = [
+  0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+  12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+]
+const WHOLE_MAX = 23
+
+/** The gamma function (Lanczos approximation, g = 7, n = 9; about 15 digits). */
+function gamma(x: number): number {
+  if (Number.isInteger(x) && x > 0 && x <= WHOLE_MAX) {
+    let product = 1
+    for (let i = 2; i < x; i++) product *= i
+    return product
+  }
+  if (x === 0) return 1 / x
+  if (Number.isInteger(x) && x < 0) return Number.NaN
+  if (x < 0.5) return Math.PI / (Math.sin(Math.PI * x) * gamma(1 - x))
+  if (x > 171.7) return Number.POSITIVE_INFINITY
+  const { sum, t } = series(x)
+  const half = t ** ((x - 0.5) / 2)
+  return Math.sqrt(2 * Math.PI) * half * Math.exp(-t) * half * sum
+}
+
+/** The logarithm of the absolute value of gamma. */
+function logGamma(x: number): number {
+  if (x === 1 || x === 2) return 0
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? x : Number.POSITIVE_INFINITY
+  if (Number.isInteger(x) && x <= 0) return Number.POSITIVE_INFINITY
+  if (x < 0.5) return Math.log(Math.PI / Math.abs(Math.sin(Math.PI * x))) - logGamma(1 - x)
+  const { sum, t } = series(x)
+  return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum)
+}
+
+function series(x: number): { readonly sum: number; readonly t: number } {
+  const [first = 1, ...rest] = COEFFICIENTS
+  const sum = rest.reduce((before, coefficient, i) => before + coefficient / (x + i), first)
+  return { sum, t: x + 6.5 }
 }

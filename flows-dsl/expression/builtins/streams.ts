@@ -1,201 +1,172 @@
-/** Knows the builtins that run their arguments: for each item, up to a limit, until something is found. */
+/** Implements the builtins that run filters: ranges, limits, quantifiers, recursion. */
 
-import type { Json } from '../../json.ts'
-import { isObject } from '../../json.ts'
-import { chargeFields, checkDepth, refuse } from '../budget.ts'
-import { failure } from '../failure.ts'
+import { isObject, type Json } from '../../json.ts'
+import { abort, chargeFields, checkDepth, spend } from '../budget.ts'
+import { jqError } from '../failure.ts'
 import {
-  ascend,
-  descend,
-  type Each,
+  type Emit,
   type Env,
+  type EvalContext,
   eachValue,
+  extendPath,
   type Filter,
+  type FilterBuiltins,
+  firstOf,
+  IDENTITY,
   ON,
   oneValue,
-  type Run,
+  type Path,
   type Signal,
   STOP,
   tick,
 } from '../filter.ts'
-import { firstOf } from '../nodes/assign.ts'
+import { enterCall, leaveCall } from '../later.ts'
 import { items } from '../nodes/paths.ts'
 import { addInPlace, define, isTrue, keysIn, type Owned } from '../values.ts'
-import type { FilterBuiltins } from './builtin.ts'
-import { recurse } from './recurse.ts'
-import { counted, last, limited } from './some.ts'
+
+const ZERO = oneValue(() => 0)
+const ONE = oneValue(() => 1)
+const ITEMS: Filter = {
+  one: undefined,
+  each: (context, _env, input, emit, path) => items(context, input, emit, path),
+}
+const EMPTY: Filter = { one: undefined, each: () => ON }
 
 export const STREAMS: FilterBuiltins = {
-  'empty/0': () => ({ one: undefined, each: () => ON, at: () => ON }),
-  'recurse/0': recurse,
-  'map/1': (f) => oneValue((run, env, input) => mapped(run, env, input, f)),
+  'empty/0': () => EMPTY,
+  'recurse/0': () => ({
+    one: undefined,
+    each: (context, _env, input, emit, path) => recurse(context, input, emit, path),
+  }),
+  'map/1': (f) => oneValue((context, env, input) => mapped(context, env, input, f)),
   'select/1': select,
-  'range/1': (upto) => ranges(upto, (run, _env, _input, to, emit) => range(run, 0, to, 1, emit)),
-  'range/2': (from, upto) =>
-    ranges(from, (run, env, input, start, emit) =>
-      upto.each(run, env, input, (to) => range(run, start, to, 1, emit)),
-    ),
-  'range/3': (from, upto, by) =>
-    ranges(from, (run, env, input, start, emit) =>
-      upto.each(run, env, input, (to) =>
-        by.each(run, env, input, (step) => range(run, start, to, step, emit)),
-      ),
-    ),
+  'range/1': (upto) => ranges(ZERO, upto, ONE),
+  'range/2': (from, upto) => ranges(from, upto, ONE),
+  'range/3': ranges,
   'first/1': (f) => limited(f, 0, 1),
   'limit/2': (count, f) => counted(count, 'limit', (n) => limited(f, 0, n)),
   'skip/2': (count, f) => counted(count, 'skip', (n) => limited(f, n, Number.POSITIVE_INFINITY)),
   'nth/2': (count, f) =>
     counted(count, 'nth', (n) => limited(f, n, 1), "nth doesn't support negative indices"),
   'last/1': last,
-  'isempty/1': (f) => oneValue((run, env, input) => firstOf(f, run, env, input) === undefined),
-  'any/0': () => oneValue((run, _env, input) => found(run, (test) => items(run, input, test), isTrue)),
-  'all/0': () => oneValue((run, _env, input) => !found(run, (test) => items(run, input, test), isFalse)),
-  'any/1': (condition) => quantifier(undefined, condition, true),
-  'all/1': (condition) => quantifier(undefined, condition, false),
+  'isempty/1': (f) => oneValue((context, env, input) => firstOf(f, context, env, input) === undefined),
+  'any/0': () => quantifier(IDENTITY, ITEMS, true),
+  'all/0': () => quantifier(IDENTITY, ITEMS, false),
+  'any/1': (condition) => quantifier(ITEMS, condition, true),
+  'all/1': (condition) => quantifier(ITEMS, condition, false),
   'any/2': (source, condition) => quantifier(source, condition, true),
   'all/2': (source, condition) => quantifier(source, condition, false),
   'add/1': (f) =>
-    oneValue((run, env, input) => {
+    oneValue((context, env, input) => {
       let sum: Json = null
       const owned: Owned = new Set()
-      f.each(run, env, input, (value) => {
-        tick(run)
-        sum = addInPlace(sum, value, run.budget, owned)
+      f.each(context, env, input, (value) => {
+        tick(context)
+        sum = addInPlace(sum, value, context.budget, owned)
         return ON
       })
       return sum
     }),
-  'walk/1': (f) => eachValue((run, env, input, emit) => walk(run, env, input, f, 1, emit)),
+  'walk/1': (f) => eachValue((context, env, input, emit) => walk(context, env, input, f, 1, emit)),
   'env/0': () => oneValue(() => ({})),
-  'now/0': () => oneValue((run) => run.nowMs / 1_000),
+  'now/0': () => oneValue((context) => context.nowMs / 1_000),
   'input/0': () =>
     eachValue(() => {
-      throw failure('break')
+      throw jqError('break')
     }),
-  'inputs/0': () => ({ one: undefined, each: () => ON, at: () => ON }),
-  'debug/0': () => same(),
-  'debug/1': () => same(),
-  'stderr/0': () => same(),
+  'inputs/0': () => EMPTY,
+  'debug/0': () => IDENTITY,
+  'debug/1': () => IDENTITY,
+  'stderr/0': () => IDENTITY,
   'input_filename/0': () => oneValue(() => null),
   'input_line_number/0': () => oneValue(() => 0),
   'have_decnum/0': () => oneValue(() => false),
   'have_literal_numbers/0': () => oneValue(() => true),
 }
 
-function same(): Filter {
-  return {
-    one: (_run, _env, input) => input,
-    each: (_run, _env, input, emit) => emit(input),
-    at: (_run, _env, place, input, emit) => emit(place, input),
-  }
-}
-
-function mapped(run: Run, env: Env, input: Json, f: Filter): Json[] {
+function mapped(context: EvalContext, env: Env, input: Json, f: Filter): Json[] {
   const values: Json[] = []
-  tick(run)
+  tick(context)
   const { one } = f
   if (one !== undefined && Array.isArray(input)) {
     for (let i = 0; i < input.length; i++) {
-      tick(run)
-      values.push(one(run, env, input[i] ?? null))
+      tick(context)
+      values.push(one(context, env, input[i] ?? null))
     }
     return values
   }
   const push = (value: Json): Signal => {
-    tick(run)
+    tick(context)
     values.push(value)
     return ON
   }
-  items(run, input, (item) => f.each(run, env, item, push))
+  items(context, input, (item) => f.each(context, env, item, push))
   return values
 }
 
-/** As often as the condition is true. */
+/** Yields its input once for each true output of the condition. */
 function select(condition: Filter): Filter {
   const { one } = condition
   return {
     one: undefined,
-    each: (run, env, input, emit) => {
-      tick(run)
-      if (one !== undefined) return isTrue(one(run, env, input)) ? emit(input) : ON
-      return condition.each(run, env, input, (value) => (isTrue(value) ? emit(input) : ON))
-    },
-    at: (run, env, place, input, emit) => {
-      tick(run)
-      return condition.each(run, env, input, (value) => (isTrue(value) ? emit(place, input) : ON))
+    each: (context, env, input, emit, path) => {
+      tick(context)
+      if (one !== undefined) return isTrue(one(context, env, input)) ? emit(input, path) : ON
+      return condition.each(context, env, input, (value) => (isTrue(value) ? emit(input, path) : ON))
     },
   }
 }
 
-type FromStart = (run: Run, env: Env, input: Json, start: Json, emit: (value: Json) => Signal) => Signal
-
-function ranges(start: Filter, from: FromStart): Filter {
-  return eachValue((run, env, input, emit) =>
-    start.each(run, env, input, (value) => from(run, env, input, value, emit)),
+function ranges(from: Filter, upto: Filter, by: Filter): Filter {
+  return eachValue((context, env, input, emit) =>
+    from.each(context, env, input, (start) =>
+      upto.each(context, env, input, (end) =>
+        by.each(context, env, input, (step) => range(context, start, end, step, emit)),
+      ),
+    ),
   )
 }
 
-function range(run: Run, from: Json, to: Json, by: Json, emit: (value: Json) => Signal): Signal {
+function range(context: EvalContext, from: Json, to: Json, by: Json, emit: (value: Json) => Signal): Signal {
   if (typeof from !== 'number' || typeof to !== 'number' || typeof by !== 'number') {
-    throw failure('Range bounds must be numeric')
+    throw jqError('Range bounds must be numeric')
   }
   if (!(by > 0 || by < 0)) return ON
   for (let i = from; by > 0 ? i < to : i > to; i += by) {
-    tick(run)
+    tick(context)
     if (emit(i) === STOP) return STOP
-    // A step that is too small to change the number would go on for ever.
-    if (i + by === i) refuse('A range never ends.')
+    // The step is too small to change the number.
+    if (i + by === i) abort('A range never ends.')
   }
   return ON
 }
 
-function isFalse(value: Json): boolean {
-  return !isTrue(value)
-}
-
-/** Whether a source gives something of which the test holds; asks for no more than it needs. */
-function found(
-  run: Run,
-  source: (test: (value: Json) => Signal) => Signal,
-  holds: (value: Json) => boolean,
-): boolean {
-  let yes = false
-  source((value) => {
-    tick(run)
-    yes = holds(value)
-    return yes ? STOP : ON
-  })
-  return yes
-}
-
-/** `any` where the sign is true, `all` where it is not. */
-function quantifier(source: Filter | undefined, condition: Filter, sign: boolean): Filter {
-  const each: Each = source?.each ?? ((run, _env, input, emit) => items(run, input, emit))
-  return oneValue((run, env, input) => {
-    const one = found(
-      run,
-      (test) => each(run, env, input, (item) => condition.each(run, env, item, test)),
-      (value) => isTrue(value) === sign,
-    )
-    return one === sign
+/** `any` if the sign is true, `all` if it is false. Stops at the first item that decides. */
+function quantifier(source: Filter, condition: Filter, sign: boolean): Filter {
+  return oneValue((context, env, input) => {
+    let found = false
+    const test: Emit = (value) => {
+      tick(context)
+      found = isTrue(value) === sign
+      return found ? STOP : ON
+    }
+    source.each(context, env, input, (item) => condition.each(context, env, item, test))
+    return found === sign
   })
 }
 
-/** What each level of a value takes of the stack. */
-const WALK_LEVELS = 0
-
-/** From the leaves up. A part for which there is no output is left out; the first output is taken within arrays. */
+/** `walk`: applies the filter bottom-up. Within arrays all outputs are kept, within objects the first one, if any. */
 function walk(
-  run: Run,
+  context: EvalContext,
   env: Env,
   input: Json,
   f: Filter,
   depth: number,
   emit: (value: Json) => Signal,
 ): Signal {
-  tick(run)
-  checkDepth(run.budget, depth)
-  descend(run, WALK_LEVELS)
+  tick(context)
+  checkDepth(context.budget, depth)
+  enterCall(context, 0)
   let value = input
   if (Array.isArray(input)) {
     const list: Json[] = []
@@ -203,21 +174,102 @@ function walk(
       list.push(item)
       return ON
     }
-    for (const item of input) walk(run, env, item, f, depth + 1, push)
+    for (const item of input) walk(context, env, item, f, depth + 1, push)
     value = list
   } else if (isObject(input)) {
     const object = {}
-    const keys = keysIn(input, run.budget)
-    chargeFields(run.budget, keys.length)
+    const keys = keysIn(input, context.budget)
+    chargeFields(context.budget, keys.length)
     for (const key of keys) {
-      walk(run, env, input[key] ?? null, f, depth + 1, (part) => {
+      walk(context, env, input[key] ?? null, f, depth + 1, (part) => {
         define(object, key, part)
         return STOP
       })
     }
     value = object
   }
-  const signal = f.each(run, env, value, emit)
-  ascend(run, WALK_LEVELS)
+  const signal = f.each(context, env, value, emit)
+  leaveCall(context, 0)
   return signal
+}
+
+/** `..`: a value and everything below it. */
+function recurse(context: EvalContext, value: Json, emit: Emit, path: Path): Signal {
+  tick(context)
+  if (emit(value, path) === STOP) return STOP
+  if (typeof value !== 'object' || value === null) return ON
+  let signal: Signal = ON
+  enterCall(context, 0)
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length && signal !== STOP; i++)
+      signal = recurse(context, value[i] ?? null, emit, extendPath(path, i, value))
+  } else {
+    for (const key of keysIn(value, context.budget)) {
+      signal = recurse(context, value[key] ?? null, emit, extendPath(path, key, value))
+      if (signal === STOP) break
+    }
+  }
+  leaveCall(context, 0)
+  return signal
+}
+
+/** Steps of a limit, besides those of its outputs. */
+const LIMIT_STEPS = 4
+
+/** Skips some outputs and passes on some. It asks for no more than it needs. */
+function limited(f: Filter, skip: number, take: number): Filter {
+  return {
+    one: undefined,
+    each: (context, env, input, emit, path) => {
+      if (take <= 0) return ON
+      spend(context.budget, LIMIT_STEPS)
+      let [before, left] = [skip, take]
+      let isFull = false
+      const pass: Emit = (value, there) => {
+        tick(context)
+        if (before-- > 0) return ON
+        left--
+        const signal = emit(value, there)
+        isFull = signal !== STOP && left <= 0
+        return isFull ? STOP : signal
+      }
+      const signal = f.each(context, env, input, pass, path)
+      return isFull ? ON : signal
+    },
+  }
+}
+
+/** A filter for each output of `count`. @param message for a negative count */
+function counted(
+  count: Filter,
+  name: string,
+  filter: (n: number) => Filter,
+  message = `${name} doesn't support negative count`,
+): Filter {
+  return {
+    one: undefined,
+    each: (context, env, input, emit, path) =>
+      count.each(context, env, input, (n) => {
+        if (typeof n !== 'number') throw jqError(`Invalid arguments to ${name}`)
+        if (n < 0) throw jqError(message)
+        return filter(Math.ceil(n)).each(context, env, input, emit, path)
+      }),
+  }
+}
+
+/** The last output, if there is one. */
+function last(f: Filter): Filter {
+  return {
+    one: undefined,
+    each: (context, env, input, emit, path) => {
+      let found: (() => Signal) | undefined
+      const keep: Emit = (value, there) => {
+        tick(context)
+        found = () => emit(value, there)
+        return ON
+      }
+      f.each(context, env, input, keep, path)
+      return found === undefined ? ON : found()
+    },
+  }
 }

@@ -1,11 +1,10 @@
-/** Knows how literals, variables, pipes, commas and operators run. */
+/** Compiles literals, variables, pipes, commas and operators. */
 
-import type { Json } from '../../json.ts'
-import { fieldOf } from '../../json.ts'
-import type { Of } from '../expression.ts'
-import { failure } from '../failure.ts'
+import { fieldOf, type Json } from '../../json.ts'
+import type { Node } from '../expression.ts'
+import { jqError } from '../failure.ts'
 import {
-  type Each,
+  applied,
   type Emit,
   eachValue,
   type Filter,
@@ -13,209 +12,145 @@ import {
   ON,
   type One,
   oneValue,
+  pathFilter,
   type Signal,
   STOP,
   tick,
 } from '../filter.ts'
-import { heightOf } from '../height.ts'
-import { readsInput, seen } from '../owned.ts'
-import { type Compile, heldAt, type Scope } from '../scope.ts'
-import { addInPlace, calculate, isTrue } from '../values.ts'
-import { later } from './later.ts'
+import { heightOf, readsInput } from '../height.ts'
+import { eachInTail } from '../later.ts'
+import { entryAt, type Scope } from '../scope.ts'
+import { addInPlace, calculate, isTrue, shared } from '../values.ts'
 
-export function compileLiteral({ value }: Of<'literal'>): Filter {
-  return oneValue((run) => {
-    tick(run)
+export function compileLiteral({ value }: Node<'literal'>): Filter {
+  return oneValue((context) => {
+    tick(context)
     return value
   })
 }
 
-/** A name that is bound here, or one that the evaluation is given. */
-export function compileVariable({ name }: Of<'variable'>, scope: Scope): Filter {
+/** A variable of the expression, or one of its environment. */
+export function compileVariable({ name }: Node<'variable'>, scope: Scope): Filter {
   const hops = scope.find('variable', name)
-  if (hops === undefined) return oneValue((run) => fieldOf(run.variables, name) ?? null)
-  return oneValue((run, env) => {
-    tick(run)
-    return heldAt(env, hops).value
+  if (hops === undefined) return oneValue((context) => fieldOf(context.variables, name) ?? null)
+  return oneValue((context, env) => {
+    tick(context)
+    return entryAt(env, hops).value
   })
 }
 
-export function compilePipe(node: Of<'pipe'>, scope: Scope, compile: Compile, tail: boolean): Filter {
-  const left = compile(node.left, scope)
-  const right = compile(node.right, scope, tail)
-  const at: Filter['at'] = (run, env, place, input, emit) =>
-    left.at(run, env, place, input, (here, value) => right.at(run, env, here, value, emit))
-  const { one } = left
-  if (one === undefined) {
-    return {
-      one,
-      each: tail ? laterPipe(left, right, scope.level + heightOf(node)) : eagerPipe(left, right),
-      at,
-    }
-  }
-  const then = right.one
-  if (then !== undefined) {
-    const inPlace = inPlacePipe(left, right)
-    return { ...oneValue((run, env, input) => then(run, env, one(run, env, input))), at, inPlace }
-  }
-  return { one: then, each: (run, env, input, emit) => right.each(run, env, one(run, env, input), emit), at }
-}
-
-function inPlacePipe({ inPlace: first }: Filter, { inPlace: second }: Filter): InPlace | undefined {
-  if (first === undefined || second === undefined) return undefined
-  return (run, env, input, owned) => second(run, env, first(run, env, input, owned), owned)
-}
-
-function laterPipe(left: Filter, right: Filter, levels: number): Each {
-  return (run, env, input, emit) =>
-    later(
-      run,
-      levels,
-      (next) => left.each(run, env, input, next),
-      (value) => right.each(run, env, value, emit),
-      emit,
-    )
-}
-
-function eagerPipe(left: Filter, right: Filter): Each {
-  return (run, env, input, emit) => {
-    return left.each(run, env, input, (value) => right.each(run, env, value, emit))
+export function compilePipe(node: Node<'pipe'>, scope: Scope, tail: boolean): Filter {
+  const left = scope.compile(node.left)
+  const right = scope.compile(node.right, tail)
+  const levels = scope.level + heightOf(node)
+  const { one: first, inPlace: firstInPlace } = left
+  const { one: second, inPlace: secondInPlace } = right
+  const inPlace: InPlace | undefined =
+    firstInPlace &&
+    secondInPlace &&
+    ((context, env, input, owned) =>
+      secondInPlace(context, env, firstInPlace(context, env, input, owned), owned))
+  return {
+    one: first && second && ((context, env, input) => second(context, env, first(context, env, input))),
+    inPlace,
+    each: (context, env, input, emit, path) => {
+      if (path === undefined && first !== undefined)
+        return right.each(context, env, first(context, env, input), emit)
+      const then: Emit = (value, there) => right.each(context, env, value, emit, there)
+      if (path !== undefined || !tail) return left.each(context, env, input, then, path)
+      return eachInTail(context, levels, (next) => left.each(context, env, input, next), then, emit)
+    },
   }
 }
 
-export function compileComma(node: Of<'comma'>, scope: Scope, compile: Compile, tail: boolean): Filter {
+export function compileComma(node: Node<'comma'>, scope: Scope, tail: boolean): Filter {
   const last = node.items.length - 1
-  const items = node.items.map((item, i) => compile(item, scope, tail && i === last))
+  const items = node.items.map((item, i) => scope.compile(item, tail && i === last))
   return {
     one: undefined,
-    each: (run, env, input, emit) => {
+    each: (context, env, input, emit, path) => {
       let signal: Signal = ON
       for (const item of items) {
-        signal = item.each(run, env, input, emit)
+        signal = item.each(context, env, input, emit, path)
         if (signal === STOP) return STOP
       }
       return signal
     },
-    at: (run, env, place, input, emit) => {
-      for (const item of items) if (item.at(run, env, place, input, emit) === STOP) return STOP
-      return ON
-    },
   }
 }
 
-/** A filter of two others. The right one is on the outside: `(1, 2) + (10, 20)` is 11, 12, 21, 22. */
-export function compileBinary(node: Of<'binary'>, scope: Scope, compile: Compile): Filter {
+/** The right operand varies slowest: `(1, 2) + (10, 20)` yields 11, 12, 21, 22. */
+export function compileBinary(node: Node<'binary'>, scope: Scope): Filter {
   const { operator } = node
-  const [left, right] = [compile(node.left, scope), compile(node.right, scope)]
-  const [leftOne, rightOne] = [left.one, right.one]
-  if (leftOne !== undefined && rightOne !== undefined) {
-    const plain = oneValue((run, env, input) => {
-      tick(run)
-      const b = rightOne(run, env, input)
-      return calculate(operator, leftOne(run, env, input), b, run.budget)
-    })
-    const grows = operator === '+' && node.left.op === 'identity'
-    return grows ? { ...plain, inPlace: growing(rightOne, readsInput(node.right)) } : plain
-  }
-  return eachValue((run, env, input, emit) => {
-    return right.each(run, env, input, (b) =>
-      left.each(run, env, input, (a) => {
-        tick(run)
-        return emit(calculate(operator, a, b, run.budget))
-      }),
-    )
-  })
+  const [left, right] = [scope.compile(node.left), scope.compile(node.right)]
+  const filter = applied(({ budget }, _input, a, b) => calculate(operator, a, b, budget), [left, right])
+  const grows = operator === '+' && node.left.op === 'identity' && right.one !== undefined
+  return grows ? { ...filter, inPlace: addToInput(right.one, readsInput(node.right)) } : filter
 }
 
-/** `. + …`: the sum takes the place of the input. */
-function growing(right: One, reads: boolean): InPlace {
-  return (run, env, input, owned) => {
-    tick(run)
-    const value = right(run, env, input)
-    return addInPlace(input, reads ? seen(value, owned) : value, run.budget, owned)
+/** `. + …` extends the input in place. */
+function addToInput(right: One, reads: boolean): InPlace {
+  return (context, env, input, owned) => {
+    tick(context)
+    const value = right(context, env, input)
+    return addInPlace(input, reads ? shared(value, owned) : value, context.budget, owned)
   }
 }
 
-export function compileNegate(node: Of<'negate'>, scope: Scope, compile: Compile): Filter {
-  return mapped(compile(node.of, scope), (value) => {
-    if (typeof value !== 'number') throw failure('%v cannot be negated', value)
+export function compileNegate(node: Node<'negate'>, scope: Scope): Filter {
+  const negate = (value: Json): Json => {
+    if (typeof value !== 'number') throw jqError('%v cannot be negated', value)
     return -value
-  })
+  }
+  return applied((_context, _input, value) => negate(value), [scope.compile(node.of)])
 }
 
 export function compileNot(): Filter {
-  return mapped(
-    { one: (_run, _env, input) => input, each: (_run, _env, input, emit) => emit(input), at: () => ON },
-    (value) => !isTrue(value),
-  )
+  return applied((_context, input) => !isTrue(input), [])
 }
 
-function mapped(of: Filter, map: (value: Json) => Json): Filter {
-  const { one } = of
-  if (one !== undefined) {
-    return oneValue((run, env, input) => {
-      tick(run)
-      return map(one(run, env, input))
-    })
-  }
-  return eachValue((run, env, input, emit) => of.each(run, env, input, (value) => emit(map(value))))
-}
-
-/** `and` and `or`: the right side is asked only where the left one does not decide. */
-export function compileLogic(node: Of<'pipe'>, scope: Scope, compile: Compile): Filter {
-  const [left, right] = [compile(node.left, scope), compile(node.right, scope)]
+/** `and` and `or`: the right operand is evaluated only if the left one does not decide. */
+export function compileLogic(node: Node<'and' | 'or'>, scope: Scope): Filter {
+  const [left, right] = [scope.compile(node.left), scope.compile(node.right)]
   const decides = node.op === 'or'
   const [leftOne, rightOne] = [left.one, right.one]
   if (leftOne !== undefined && rightOne !== undefined) {
-    return oneValue((run, env, input) => {
-      tick(run)
-      if (isTrue(leftOne(run, env, input)) === decides) return decides
-      return isTrue(rightOne(run, env, input))
+    return oneValue((context, env, input) => {
+      tick(context)
+      if (isTrue(leftOne(context, env, input)) === decides) return decides
+      return isTrue(rightOne(context, env, input))
     })
   }
-  return eachValue((run, env, input, emit) => {
-    const truth: Emit = (value) => emit(isTrue(value))
-    const answer: Emit = (value) => {
-      tick(run)
+  return eachValue((context, env, input, emit) =>
+    left.each(context, env, input, (value) => {
+      tick(context)
       if (isTrue(value) === decides) return emit(decides)
-      return right.each(run, env, input, truth)
-    }
-    return left.each(run, env, input, answer)
-  })
+      return right.each(context, env, input, (other) => emit(isTrue(other)))
+    }),
+  )
 }
 
-/** `a // b`: all of a that is true, or b where nothing is. */
-export function compileAlternative(node: Of<'pipe'>, scope: Scope, compile: Compile, tail: boolean): Filter {
-  const left = compile(node.left, scope)
-  const right = compile(node.right, scope, tail)
-  const at: Filter['at'] = (run, env, place, input, emit) => {
-    let found = false
-    const answer = left.at(run, env, place, input, (here, value) => {
-      tick(run)
-      if (!isTrue(value)) return ON
-      found = true
-      return emit(here, value)
-    })
-    return found || answer === STOP ? answer : right.at(run, env, place, input, emit)
-  }
+/** `a // b`: the true outputs of `a`, or those of `b` if there are none. */
+export function compileAlternative(node: Node<'alternative'>, scope: Scope, tail: boolean): Filter {
+  const left = scope.compile(node.left)
+  const right = scope.compile(node.right, tail)
   const [leftOne, rightOne] = [left.one, right.one]
-  if (leftOne !== undefined && rightOne !== undefined) {
-    const one = oneValue((run, env, input) => {
-      const value = leftOne(run, env, input)
-      return isTrue(value) ? value : rightOne(run, env, input)
+  const one: One | undefined =
+    leftOne &&
+    rightOne &&
+    ((context, env, input) => {
+      const value = leftOne(context, env, input)
+      return isTrue(value) ? value : rightOne(context, env, input)
     })
-    return { ...one, at }
-  }
-  const each: Each = (run, env, input, emit) => {
+  return pathFilter(one, (context, env, input, emit, path) => {
     let found = false
-    const answer: Emit = (value) => {
-      tick(run)
+    const answer: Emit = (value, there) => {
+      tick(context)
       if (!isTrue(value)) return ON
       found = true
-      return emit(value)
+      return emit(value, there)
     }
-    const signal = left.each(run, env, input, answer)
-    return found || signal === STOP ? signal : right.each(run, env, input, emit)
-  }
-  return { one: undefined, each, at }
+    const signal = left.each(context, env, input, answer, path)
+    return found || signal === STOP ? signal : right.each(context, env, input, emit, path)
+  })
 }

@@ -1,275 +1,227 @@
-/** Knows how values get names: `as`, `reduce`, `foreach`, and the patterns that take a value apart. */
+/** Compiles bindings: `as`, `reduce`, `foreach`, and the patterns that destructure a value. */
 
 import type { Json } from '../../json.ts'
 import { at } from '../access.ts'
-import { type FieldPattern, type Of, type Pattern, variablesOf } from '../expression.ts'
-import { Failure } from '../failure.ts'
+import { type FieldPattern, type Node, type Pattern, variablesOf } from '../expression.ts'
+import { JqError, jqError } from '../failure.ts'
 import {
+  type Emit,
   type Env,
+  type EvalContext,
   type Filter,
   type InPlace,
   ON,
-  oneValue,
-  type Run,
+  type Path,
+  pathFilter,
   recover,
   type Signal,
   tick,
 } from '../filter.ts'
-import { readsInput, seen } from '../owned.ts'
-import type { Place } from '../place.ts'
-import { type Compile, heldAt, holdValue, type Scope } from '../scope.ts'
-import type { Owned } from '../values.ts'
+import { readsInput } from '../height.ts'
+import { bindValue, entryAt, type Scope } from '../scope.ts'
+import { type Owned, shared } from '../values.ts'
 
-/** Gives a value its names and goes on with them, once for each way to take it apart. */
-type Bind = (run: Run, env: Env, value: Json, then: (env: Env) => Signal) => Signal
+/** Binds the variables of a pattern and continues, once for each way to destructure the value. */
+type Bind = (context: EvalContext, env: Env, value: Json, then: (env: Env) => Signal) => Signal
 
 interface Binding {
   readonly bind: Bind
-  /** What sees the names. */
+  /** The scope of what can use the variables. */
   readonly scope: Scope
 }
 
-function compileBinding(patterns: readonly Pattern[], scope: Scope, compile: Compile): Binding {
+function compileBinding(patterns: readonly Pattern[], scope: Scope): Binding {
   const [first] = patterns
-  if (first === undefined) return { bind: (_run, env, _value, then) => then(env), scope }
-  if (patterns.length === 1) return compilePattern(first, scope, compile)
-  return compileAlternatives(patterns, scope, compile)
+  return patterns.length === 1 && first !== undefined
+    ? compilePattern(first, scope)
+    : compileAlternatives(patterns, scope)
 }
 
-function compilePattern(pattern: Pattern, scope: Scope, compile: Compile): Binding {
+function compilePattern(pattern: Pattern, scope: Scope): Binding {
   if ('variable' in pattern) {
     return {
-      bind: (run, env, value, then) => {
-        tick(run)
-        return then(holdValue(value, env))
+      bind: (context, env, value, then) => {
+        tick(context)
+        return then(bindValue(value, env))
       },
-      scope: scope.hold('variable', pattern.variable),
+      scope: scope.bind('variable', pattern.variable),
     }
   }
-  if ('array' in pattern) {
-    return chain(
-      pattern.array.map((item, i) => (inner) => {
-        const { bind, scope: outer } = compilePattern(item, inner, compile)
-        return {
-          bind: (run, env, value, then) => bind(run, env, at(value, i, run.budget), then),
-          scope: outer,
-        }
-      }),
-      scope,
-    )
+  const start: Binding = { bind: (_context, env, _value, then) => then(env), scope }
+  if ('object' in pattern) {
+    return pattern.object.reduce((whole, field) => inSequence(whole, compileField(field, whole.scope)), start)
   }
-  return chain(
-    pattern.object.map((field) => (inner) => compileField(field, inner, compile)),
-    scope,
-  )
+  return pattern.array.reduce((whole, item, i) => {
+    const { bind, scope: inner } = compilePattern(item, whole.scope)
+    const ofItem: Bind = (context, env, value, then) => bind(context, env, at(value, i, context.budget), then)
+    return inSequence(whole, { bind: ofItem, scope: inner })
+  }, start)
 }
 
-function compileField(field: FieldPattern, scope: Scope, compile: Compile): Binding {
-  const key = compile(field.key, scope)
-  const named = field.variable === undefined ? scope : scope.hold('variable', field.variable)
-  const parts = field.value === undefined ? undefined : compilePattern(field.value, named, compile)
+function compileField(field: FieldPattern, scope: Scope): Binding {
+  const key = scope.compile(field.key)
+  const named = field.variable === undefined ? scope : scope.bind('variable', field.variable)
+  const parts = field.value === undefined ? undefined : compilePattern(field.value, named)
   return {
     scope: parts?.scope ?? named,
-    bind: (run, env, value, then) =>
-      key.each(run, env, value, (k) => {
-        tick(run)
-        if (typeof k !== 'string') throw new Failure('Cannot index %t with %k', [value, k])
-        const part = at(value, k, run.budget)
-        const inner = field.variable === undefined ? env : holdValue(part, env)
-        return parts === undefined ? then(inner) : parts.bind(run, inner, part, then)
+    bind: (context, env, value, then) =>
+      key.each(context, env, value, (k) => {
+        tick(context)
+        if (typeof k !== 'string') throw jqError('Cannot index %t with %k', value, k)
+        const part = at(value, k, context.budget)
+        const inner = field.variable === undefined ? env : bindValue(part, env)
+        return parts === undefined ? then(inner) : parts.bind(context, inner, part, then)
       }),
   }
 }
 
-/** One after the other, on the same value; later ones see the names of earlier ones. */
-function chain(steps: readonly ((scope: Scope) => Binding)[], scope: Scope): Binding {
-  let whole: Binding = { bind: (_run, env, _value, then) => then(env), scope }
-  for (const step of steps) {
-    const { bind: before, scope: inner } = whole
-    const next = step(inner)
-    whole = {
-      scope: next.scope,
-      bind: (run, env, value, then) => before(run, env, value, (held) => next.bind(run, held, value, then)),
-    }
+/** Two patterns on the same value; the later one sees the variables of the earlier one. */
+function inSequence({ bind: before }: Binding, next: Binding): Binding {
+  return {
+    scope: next.scope,
+    bind: (context, env, value, then) =>
+      before(context, env, value, (inner) => next.bind(context, inner, value, then)),
   }
-  return whole
 }
 
-/** `?//`: the next pattern where the one before fails, or what follows it does. All names exist, some are null. */
-function compileAlternatives(patterns: readonly Pattern[], scope: Scope, compile: Compile): Binding {
+/**
+ * `?//`: tries the next pattern if the one before fails, or if what follows it does. All variables exist; those of
+ * other patterns are null.
+ */
+function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Binding {
   const names = [...new Set(patterns.flatMap(variablesOf))]
-  const inner = names.reduce((held, name) => held.hold('variable', name), scope)
-  const ways = patterns.map((pattern) => {
-    const { bind, scope: own } = compilePattern(pattern, scope, compile)
+  const inner = names.reduce((outer, name) => outer.bind('variable', name), scope)
+  const ways = patterns.map((pattern): Bind => {
+    const { bind, scope: own } = compilePattern(pattern, scope)
     const hops = names.map((name) =>
       variablesOf(pattern).includes(name) ? own.find('variable', name) : undefined,
     )
-    const all = (env: Env, held: Env): Env =>
+    const allVariables = (env: Env, bound: Env): Env =>
       hops.reduce<Env>(
-        (next, hop) => holdValue(hop === undefined ? null : heldAt(held, hop).value, next),
+        (next, hop) => bindValue(hop === undefined ? null : entryAt(bound, hop).value, next),
         env,
       )
-    return (run: Run, env: Env, value: Json, then: (env: Env) => Signal): Signal =>
-      bind(run, env, value, (held) => then(all(env, held)))
+    return (context, env, value, then) => bind(context, env, value, (bound) => then(allVariables(env, bound)))
   })
-  return { scope: inner, bind: (run, env, value, then) => firstWay(run, ways, env, value, then) }
-}
-
-function firstWay(
-  run: Run,
-  ways: readonly Bind[],
-  env: Env,
-  value: Json,
-  then: (env: Env) => Signal,
-): Signal {
-  const { depth } = run
-  const last = ways.length - 1
-  for (const way of ways.slice(0, last)) {
-    try {
-      return way(run, env, value, then)
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error
-      recover(run, depth)
-    }
-  }
-  return ways[last]?.(run, env, value, then) ?? ON
-}
-
-export function compileAs(node: Of<'as'>, scope: Scope, compile: Compile, tail: boolean): Filter {
-  const source = compile(node.source, scope)
-  const { bind, scope: inner } = compileBinding(node.patterns, scope, compile)
-  const [pattern] = node.patterns
-  const plain = node.patterns.length === 1 && pattern !== undefined && 'variable' in pattern
-  const { one } = source
-  const body = compile(node.body, inner, tail && plain && one !== undefined)
-  const path: Filter['at'] = (run, env, place, input, emit) =>
-    source.each(run, env, input, (value) =>
-      bind(run, env, value, (held) => body.at(run, held, place, input, emit)),
-    )
-  if (plain && one !== undefined) {
-    const bodyOne = body.one
-    if (bodyOne !== undefined) {
-      const whole = oneValue((run, env, input) => bodyOne(run, holdValue(one(run, env, input), env), input))
-      const { inPlace: change } = body
-      const reads = readsInput(node.source)
-      const inPlace: InPlace | undefined =
-        change &&
-        ((run, env, input, owned) => {
-          const value = one(run, env, input)
-          return change(run, holdValue(reads ? seen(value, owned) : value, env), input, owned)
-        })
-      return { ...whole, at: path, inPlace }
-    }
-    return {
-      one: undefined,
-      each: (run, env, input, emit) => body.each(run, holdValue(one(run, env, input), env), input, emit),
-      at: path,
-    }
-  }
   return {
-    one: undefined,
-    each: (run, env, input, emit) =>
-      source.each(run, env, input, (value) =>
-        bind(run, env, value, (held) => body.each(run, held, input, emit)),
-      ),
-    at: path,
+    scope: inner,
+    bind: (context, env, value, then) => {
+      const { depth } = context
+      for (const way of ways.slice(0, -1)) {
+        try {
+          return way(context, env, value, then)
+        } catch (error) {
+          if (!(error instanceof JqError)) throw error
+          recover(context, depth)
+        }
+      }
+      return ways.at(-1)?.(context, env, value, then) ?? ON
+    },
   }
 }
 
-/** The state is the last output of the update, or null where it has none. */
-export function compileReduce(node: Of<'reduce'>, scope: Scope, compile: Compile): Filter {
-  const source = compile(node.source, scope)
-  const init = compile(node.init, scope)
-  const { bind, scope: inner } = compileBinding(node.patterns, scope, compile)
-  const update = compile(node.update, inner)
-  const { one: updateOne, inPlace } = update
-  const reduced = (run: Run, env: Env, input: Json, from: Json): Json => {
-    let state = from
-    // The state is seen by the update alone: what the update has made of it, it may change again.
+export function compileAs(node: Node<'as'>, scope: Scope, tail: boolean): Filter {
+  const source = scope.compile(node.source)
+  const { bind, scope: inner } = compileBinding(node.patterns, scope)
+  const [pattern] = node.patterns
+  const isPlain = node.patterns.length === 1 && pattern !== undefined && 'variable' in pattern
+  const sourceOne = isPlain ? source.one : undefined
+  const body = inner.compile(node.body, tail && sourceOne !== undefined)
+  const each: Filter['each'] = (context, env, input, emit, path) =>
+    source.each(context, env, input, (value) =>
+      bind(context, env, value, (bound) => body.each(context, bound, input, emit, path)),
+    )
+  if (sourceOne === undefined) return { one: undefined, each }
+  const { one: bodyOne, inPlace: change } = body
+  const reads = readsInput(node.source)
+  const inPlace: InPlace | undefined =
+    change &&
+    ((context, env, input, owned) => {
+      const value = sourceOne(context, env, input)
+      return change(context, bindValue(reads ? shared(value, owned) : value, env), input, owned)
+    })
+  return {
+    one:
+      bodyOne &&
+      ((context, env, input) => bodyOne(context, bindValue(sourceOne(context, env, input), env), input)),
+    inPlace,
+    each: (context, env, input, emit, path) =>
+      path === undefined
+        ? body.each(context, bindValue(sourceOne(context, env, input), env), input, emit)
+        : each(context, env, input, emit, path),
+  }
+}
+
+/** The state is the last output of the update, or null if it has none. */
+export function compileReduce(node: Node<'reduce'>, scope: Scope): Filter {
+  const source = scope.compile(node.source)
+  const init = scope.compile(node.init)
+  const { bind, scope: inner } = compileBinding(node.patterns, scope)
+  const update = inner.compile(node.update)
+  const { one, inPlace } = update
+  const fold = (context: EvalContext, env: Env, input: Json, start: Json, from?: Path): [Json, Path] => {
+    let [state, path] = [start, from]
+    // Only the update sees the state, so it may change in place what it has made itself.
     const owned: Owned = new Set()
-    const step = (held: Env): Signal => {
-      tick(run)
-      if (inPlace !== undefined) state = inPlace(run, held, state, owned)
-      else if (updateOne !== undefined) state = updateOne(run, held, state)
+    const step = (bound: Env): Signal => {
+      tick(context)
+      if (path === undefined && inPlace !== undefined) state = inPlace(context, bound, state, owned)
+      else if (path === undefined && one !== undefined) state = one(context, bound, state)
       else {
-        let next: Json = null
-        update.each(run, held, state, (value) => {
+        let [next, nextPath]: [Json, Path] = [null, path && null]
+        const keep: Emit = (value, valuePath) => {
           next = value
+          nextPath = valuePath
           return ON
-        })
+        }
+        update.each(context, bound, state, keep, path)
         state = next
+        path = nextPath
       }
       return ON
     }
-    source.each(run, env, input, (value) => bind(run, env, value, step))
-    return state
+    source.each(context, env, input, (value) => bind(context, env, value, step))
+    return [state, path]
   }
-  const path: Filter['at'] = (run, env, place, input, emit) =>
-    init.at(run, env, place, input, (from, start) => {
-      let state: [Place, Json] = [from, start]
-      source.each(run, env, input, (value) =>
-        bind(run, env, value, (held) => {
-          let next: [Place, Json] = [null, null]
-          update.at(run, held, state[0], state[1], (here, found) => {
-            next = [here, found]
-            return ON
-          })
-          state = next
-          return ON
-        }),
-      )
-      return emit(state[0], state[1])
-    })
-  const initOne = init.one
-  if (initOne !== undefined) {
-    return { ...oneValue((run, env, input) => reduced(run, env, input, initOne(run, env, input))), at: path }
-  }
-  return {
-    one: undefined,
-    each: (run, env, input, emit) =>
-      init.each(run, env, input, (from) => emit(reduced(run, env, input, from))),
-    at: path,
-  }
+  const { one: initOne } = init
+  return pathFilter(
+    initOne && ((context, env, input) => fold(context, env, input, initOne(context, env, input))[0]),
+    (context, env, input, emit, path) => {
+      const each: Emit = (start, from) => emit(...fold(context, env, input, start, from))
+      return init.each(context, env, input, each, path)
+    },
+  )
 }
 
-/** As `reduce`, but each state is put out, or what is extracted from it. */
-export function compileForeach(node: Of<'foreach'>, scope: Scope, compile: Compile): Filter {
-  const source = compile(node.source, scope)
-  const init = compile(node.init, scope)
-  const { bind, scope: inner } = compileBinding(node.patterns, scope, compile)
-  const update = compile(node.update, inner)
-  const extract = node.extract === null ? undefined : compile(node.extract, inner)
+/** As `reduce`, but it yields each state, or what is extracted from it. */
+export function compileForeach(node: Node<'foreach'>, scope: Scope): Filter {
+  const source = scope.compile(node.source)
+  const init = scope.compile(node.init)
+  const { bind, scope: inner } = compileBinding(node.patterns, scope)
+  const update = inner.compile(node.update)
+  const extract = node.extract === null ? undefined : inner.compile(node.extract)
   return {
     one: undefined,
-    each: (run, env, input, emit) =>
-      init.each(run, env, input, (start) => {
-        let state = start
-        return source.each(run, env, input, (value) =>
-          bind(run, env, value, (held) => {
-            const before = state
-            state = null
-            return update.each(run, held, before, (next) => {
-              tick(run)
-              state = next
-              return extract === undefined ? emit(next) : extract.each(run, held, next, emit)
-            })
-          }),
-        )
-      }),
-    at: (run, env, place, input, emit) =>
-      init.at(run, env, place, input, (from, start) => {
-        let state: [Place, Json] = [from, start]
-        return source.each(run, env, input, (value) =>
-          bind(run, env, value, (held) => {
-            const before = state
-            state = [null, null]
-            return update.at(run, held, before[0], before[1], (here, next) => {
-              tick(run)
-              state = [here, next]
-              return extract === undefined ? emit(here, next) : extract.at(run, held, here, next, emit)
-            })
-          }),
-        )
-      }),
+    each: (context, env, input, emit, path) => {
+      const fold: Emit = (start, from) => {
+        let [state, there] = [start, from]
+        const step = (bound: Env): Signal => {
+          const [before, beforePath] = [state, there]
+          state = null
+          there = path && null
+          const next: Emit = (value, valuePath) => {
+            tick(context)
+            state = value
+            there = valuePath
+            return extract === undefined
+              ? emit(value, valuePath)
+              : extract.each(context, bound, value, emit, valuePath)
+          }
+          return update.each(context, bound, before, next, beforePath)
+        }
+        return source.each(context, env, input, (value) => bind(context, env, value, step))
+      }
+      return init.each(context, env, input, fold, path)
+    },
   }
 }

@@ -1,44 +1,37 @@
-/** Knows how arrays, objects and texts are built of what their parts yield. */
+/** Compiles the construction of arrays, objects and strings. */
 
 import type { Json, JsonObject } from '../../json.ts'
-import { charge, checkSize, spend } from '../budget.ts'
+import { charge, spend } from '../budget.ts'
 import { formatValue } from '../builtins/formats.ts'
-import type { Expression, Of } from '../expression.ts'
-import { failure } from '../failure.ts'
+import type { Node } from '../expression.ts'
+import { jqError } from '../failure.ts'
 import {
-  collect,
-  type Env,
+  applied,
+  type Emit,
+  type EvalContext,
   eachValue,
   type Filter,
   ON,
   oneValue,
-  type Run,
   type Signal,
   tick,
 } from '../filter.ts'
-import type { Compile, Scope } from '../scope.ts'
+import type { Scope } from '../scope.ts'
 import { define } from '../values.ts'
 
-export function compileArray(node: Of<'array'>, scope: Scope, compile: Compile): Filter {
-  const items = node.items.map((item) => compile(item, scope))
-  const [only] = items
-  if (items.length === 1 && only !== undefined) {
-    return oneValue((run, env, input) => {
-      tick(run)
-      return collect(only, run, env, input)
-    })
-  }
-  return oneValue((run, env, input) => {
-    tick(run)
+export function compileArray(node: Node<'array'>, scope: Scope): Filter {
+  const items = node.items.map((item) => scope.compile(item))
+  return oneValue((context, env, input) => {
+    tick(context)
     const values: Json[] = []
-    const push = (value: Json): Signal => {
-      tick(run)
+    const push: Emit = (value) => {
+      tick(context)
       values.push(value)
       return ON
     }
     for (const item of items) {
-      if (item.one === undefined) item.each(run, env, input, push)
-      else values.push(item.one(run, env, input))
+      if (item.one === undefined) item.each(context, env, input, push)
+      else values.push(item.one(context, env, input))
     }
     return values
   })
@@ -46,52 +39,45 @@ export function compileArray(node: Of<'array'>, scope: Scope, compile: Compile):
 
 interface Entry {
   readonly key: Filter
-  /** Where the key is written as a name. */
+  /** The key if it is a literal. */
   readonly name: string | undefined
   readonly value: Filter
 }
 
-/** The first entry is on the outside: `{a: (1, 2), b: (3, 4)}` yields both of `a: 1` first. */
-export function compileObject(node: Of<'object'>, scope: Scope, compile: Compile): Filter {
+/** The first entry varies slowest: `{a: (1, 2), b: (3, 4)}` yields both of `a: 1` first. */
+export function compileObject(node: Node<'object'>, scope: Scope): Filter {
   const entries = node.entries.map(([key, value]) => ({
-    key: compile(key, scope),
+    key: scope.compile(key),
     name: key.op === 'literal' && typeof key.value === 'string' ? key.value : undefined,
-    value: compile(value, scope),
+    value: scope.compile(value),
   }))
-  const ones = entries.map(({ key, value }) => ({ key: key.one, value: value.one }))
-  if (ones.every(({ key, value }) => key !== undefined && value !== undefined)) return plainObject(entries)
-  const build = (
-    run: Run,
-    env: Env,
-    input: Json,
-    i: number,
-    made: JsonObject,
-    emit: (v: Json) => Signal,
-  ): Signal => {
-    const entry = entries[i]
-    tick(run)
-    if (entry === undefined) return emit(made)
-    return entry.key.each(run, env, input, (key) =>
-      entry.value.each(run, env, input, (value) => {
-        spend(run.budget, 2 * i)
-        const next = { ...made }
-        define(next, keyOf(key), value)
-        return build(run, env, input, i + 1, next, emit)
-      }),
-    )
-  }
-  return eachValue((run, env, input, emit) => build(run, env, input, 0, {}, emit))
+  if (entries.every(({ key, value }) => key.one !== undefined && value.one !== undefined))
+    return plainObject(entries)
+  return eachValue((context, env, input, emit) => {
+    const build = (i: number, made: JsonObject): Signal => {
+      const entry = entries[i]
+      tick(context)
+      if (entry === undefined) return emit(made)
+      return entry.key.each(context, env, input, (key) =>
+        entry.value.each(context, env, input, (value) => {
+          spend(context.budget, 2 * i)
+          const next = { ...made }
+          define(next, keyOf(key), value)
+          return build(i + 1, next)
+        }),
+      )
+    }
+    return build(0, {})
+  })
 }
 
 function plainObject(entries: readonly Entry[]): Filter {
-  return oneValue((run, env, input) => {
-    tick(run)
+  return oneValue((context, env, input) => {
+    tick(context)
     const object: JsonObject = {}
     for (const { key, name, value } of entries) {
-      const field = name ?? keyOf(key.one?.(run, env, input) ?? null)
-      const part = value.one?.(run, env, input) ?? null
-      if (field === '__proto__') define(object, field, part)
-      else object[field] = part
+      const field = name ?? keyOf(key.one?.(context, env, input) ?? null)
+      define(object, field, value.one?.(context, env, input) ?? null)
     }
     return object
   })
@@ -99,59 +85,45 @@ function plainObject(entries: readonly Entry[]): Filter {
 
 function keyOf(key: Json): string {
   if (typeof key === 'string') return key
-  throw failure('Cannot use %v as object key', key)
+  throw jqError('Cannot use %v as object key', key)
 }
 
-/** What is put in is on the outside from the right. */
-export function compileText(node: Of<'text'>, scope: Scope, compile: Compile): Filter {
+/** The last interpolated value varies slowest. */
+export function compileText(node: Node<'text'>, scope: Scope): Filter {
   const { format = 'text' } = node
-  const parts = node.parts.map((part, i) => textPart(part, i % 2 === 1, format, scope, compile))
+  const parts = node.parts.map((part, i): Filter => {
+    const { one, each } = scope.compile(part)
+    const isLiteral = i % 2 === 0
+    if (isLiteral) return { one, each }
+    return {
+      one: one && ((context, env, input) => formatValue(format, one(context, env, input), context.budget)),
+      each: (context, env, input, emit) =>
+        each(context, env, input, (value) => emit(formatValue(format, value, context.budget))),
+    }
+  })
   if (parts.every(({ one }) => one !== undefined)) {
-    return oneValue((run, env, input) =>
-      joined(
-        run,
-        parts.map(({ one }) => one?.(run, env, input) ?? ''),
-      ),
-    )
+    return oneValue((context, env, input) => {
+      const texts = parts.map(({ one }) => one?.(context, env, input) ?? '')
+      return joined(context, texts)
+    })
   }
-  const build = (
-    run: Run,
-    env: Env,
-    input: Json,
-    i: number,
-    after: readonly Json[],
-    emit: (v: Json) => Signal,
-  ): Signal => {
-    const part = parts[i]
-    if (part === undefined) return emit(joined(run, after))
-    return part.each(run, env, input, (text) => build(run, env, input, i - 1, [text, ...after], emit))
-  }
-  return eachValue((run, env, input, emit) => build(run, env, input, parts.length - 1, [], emit))
+  return eachValue((context, env, input, emit) => {
+    const build = (i: number, after: readonly Json[]): Signal => {
+      const part = parts[i]
+      if (part === undefined) return emit(joined(context, after))
+      return part.each(context, env, input, (text) => build(i - 1, [text, ...after]))
+    }
+    return build(parts.length - 1, [])
+  })
 }
 
-function textPart(part: Expression, put: boolean, format: string, scope: Scope, compile: Compile): Filter {
-  const filter = compile(part, scope)
-  if (!put) return filter
-  const { one } = filter
-  if (one !== undefined) {
-    return oneValue((run, env, input) => formatValue(format, one(run, env, input), run.budget))
-  }
-  return eachValue((run, env, input, emit) =>
-    filter.each(run, env, input, (value) => emit(formatValue(format, value, run.budget))),
-  )
-}
-
-function joined(run: Run, texts: readonly Json[]): string {
+function joined(context: EvalContext, texts: readonly Json[]): string {
   let length = 0
   for (const text of texts) length += typeof text === 'string' ? text.length : 0
-  checkSize(run.budget, length)
-  charge(run.budget, length)
+  charge(context.budget, length)
   return texts.join('')
 }
 
-export function compileFormat({ name }: Of<'format'>): Filter {
-  return oneValue((run, _env, input) => {
-    tick(run)
-    return formatValue(name, input, run.budget)
-  })
+export function compileFormat({ name }: Node<'format'>): Filter {
+  return applied(({ budget }, input) => formatValue(name, input, budget), [])
 }

@@ -1,82 +1,67 @@
-/** Knows how functions are defined and called, and how a call at the end of a function needs no stack. */
+/** Compiles definitions and calls of functions, and finds out which functions yield exactly one value. */
 
 import type { Json } from '../../json.ts'
 import { spend } from '../budget.ts'
-import type { Expression, Of } from '../expression.ts'
+import { builtinYieldsOne } from '../builtins/tables.ts'
+import { childrenOf, type Expression, type Node, type Pattern } from '../expression.ts'
 import {
-  ascend,
   type Closure,
-  descend,
   type Emit,
   type Env,
+  type EvalContext,
   type Filter,
   ON,
   type One,
-  type Run,
-  settle,
   TAIL,
   tick,
 } from '../filter.ts'
 import { heightOf } from '../height.ts'
-import { type Compile, envBack, type FunctionCell, heldAt, type Scope } from '../scope.ts'
-import { functionYieldsOne } from '../yields.ts'
+import { enterCall, leaveCall, runTailCalls } from '../later.ts'
+import { entryAt, envBack, type FunctionCell, type Scope } from '../scope.ts'
 
-export function compileDefine(node: Of<'define'>, scope: Scope, compile: Compile, tail: boolean): Filter {
-  const cell = defineFunction(node, scope, compile)
-  return compile(node.rest, scope.define(`${node.name}/${node.params.length}`, cell), tail)
+export function compileDefine(node: Node<'define'>, scope: Scope, tail: boolean): Filter {
+  const cell = defineFunction(node, scope)
+  return scope.define(`${node.name}/${node.params.length}`, cell).compile(node.rest, tail)
 }
 
+type Definition = Pick<Node<'define'>, 'name' | 'params' | 'body'>
+
 /** Compiles a function. A parameter `$a` is both a filter `a` and its value. */
-export function defineFunction(
-  node: { readonly name: string; readonly params: readonly string[]; readonly body: Expression },
-  scope: Scope,
-  compile: Compile,
-): FunctionCell {
+export function defineFunction(node: Definition, scope: Scope): FunctionCell {
   const values = node.params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
-  const body = values.reduceRight<Expression>(
-    (rest, name) => ({
-      op: 'as',
-      source: { op: 'call', name, args: [] },
-      patterns: [{ variable: name }],
-      body: rest,
-    }),
-    node.body,
-  )
-  const one = functionYieldsOne(node, (called) => scope.yieldsOne(called))
+  const body = values.reduceRight<Expression>((rest, name) => {
+    const source = { op: 'call', name, args: [] } as const
+    return { op: 'as', source, patterns: [{ variable: name }], body: rest }
+  }, node.body)
+  const one = functionYieldsOne(node, (name) => {
+    const found = scope.findCallable(name)
+    return found === undefined ? undefined : typeof found !== 'number' && found.one
+  })
   const cell: FunctionCell = { body: undefined, one, height: heightOf(body), size: scope.size }
-  let inner = scope.define(`${node.name}/${node.params.length}`, cell).fresh()
-  for (const param of node.params) inner = inner.hold('parameter', `${param.replace('$', '')}/0`)
-  cell.body = compile(body, inner, true)
+  let inner = scope.define(`${node.name}/${node.params.length}`, cell).atFunctionStart()
+  for (const param of node.params) inner = inner.bind('parameter', `${param.replace('$', '')}/0`)
+  cell.body = inner.compile(body, true)
   return cell
 }
 
-/** A call of a parameter: the argument runs where it was written. */
+/** A call of a parameter: the argument runs in the environment of its call site. */
 export function callParameter(hops: number, scope: Scope): Filter {
-  const levels = scope.level
   return {
     one: undefined,
-    each: (run, env, input, emit) => {
+    each: (context, env, input, emit, path) => {
       const { filter, env: outer, height } = closureAt(env, hops)
-      tick(run)
-      descend(run, levels + height)
-      const signal = filter.each(run, outer, input, emit)
-      ascend(run, levels + height)
-      return signal
-    },
-    at: (run, env, place, input, emit) => {
-      const { filter, env: outer, height } = closureAt(env, hops)
-      tick(run)
-      descend(run, levels + height)
-      const signal = filter.at(run, outer, place, input, emit)
-      ascend(run, levels + height)
+      tick(context)
+      enterCall(context, scope.level + height)
+      const signal = filter.each(context, outer, input, emit, path)
+      leaveCall(context, scope.level + height)
       return signal
     },
   }
 }
 
 function closureAt(env: Env, hops: number): Closure {
-  const { closure } = heldAt(env, hops)
-  if (closure === undefined) throw new Error('a parameter has its argument')
+  const { closure } = entryAt(env, hops)
+  if (closure === undefined) throw new Error('a parameter lacks its argument')
   return closure
 }
 
@@ -86,73 +71,56 @@ export function callFunction(
   cell: FunctionCell,
   args: readonly Expression[],
   scope: Scope,
-  compile: Compile,
   tail: boolean,
 ): Filter {
   const hops = scope.size - cell.size
-  const levels = scope.level
-  const held = scope.level + cell.height
-  const closures = args.map((arg) => compileArgument(arg, scope, compile))
-  const enter = (run: Run, env: Env): Env => {
+  const { level } = scope
+  const levels = level + cell.height
+  const closures = args.map((arg) => compileArgument(arg, scope))
+  const enter = (context: EvalContext, env: Env): Env => {
     // Arguments that refer to arguments can grow with each call.
-    spend(run.budget, closures.length * ARGUMENT_STEPS)
+    spend(context.budget, closures.length * ARGUMENT_STEPS)
     let frame = envBack(env, hops)
     for (const closure of closures) {
       frame = { value: null, closure: closure.of(env), label: undefined, next: frame }
     }
     return frame
   }
-  const callable = { cell, levels, enter }
+  // The value exists before it is consumed, so its consumer does not stand on top of the call.
+  const one: One = (context, env, input) => {
+    tick(context)
+    enterCall(context, level)
+    let result: Json = null
+    const emit: Emit = (value) => {
+      result = value
+      return ON
+    }
+    runTailCalls(context, bodyOf(cell).each(context, enter(context, env), input, emit), emit)
+    leaveCall(context, level)
+    return result
+  }
   return {
-    // At the end of a function the call is left to who called that.
-    one: cell.one && !tail && closures.every(({ one }) => one) ? callOne(callable) : undefined,
-    each: (run, env, input, emit) => {
-      tick(run)
+    // A tail call is left to the caller of the function.
+    one: cell.one && !tail && closures.every(({ one }) => one) ? one : undefined,
+    each: (context, env, input, emit, path) => {
+      tick(context)
       const body = bodyOf(cell)
-      if (tail) {
-        run.tail = { body, env: enter(run, env), input }
+      if (tail && path === undefined) {
+        context.tail = { body, env: enter(context, env), input }
         return TAIL
       }
-      descend(run, held)
-      const signal = settle(run, body.each(run, enter(run, env), input, emit), emit)
-      ascend(run, held)
-      return signal
-    },
-    at: (run, env, place, input, emit) => {
-      tick(run)
-      descend(run, held)
-      const signal = bodyOf(cell).at(run, enter(run, env), place, input, emit)
-      ascend(run, held)
+      enterCall(context, levels)
+      const first = body.each(context, enter(context, env), input, emit, path)
+      const signal = runTailCalls(context, first, emit)
+      leaveCall(context, levels)
       return signal
     },
   }
 }
 
 function bodyOf({ body }: FunctionCell): Filter {
-  if (body === undefined) throw new Error('a function is compiled before it runs')
+  if (body === undefined) throw new Error('a function runs before it is compiled')
   return body
-}
-
-interface Callable {
-  readonly cell: FunctionCell
-  readonly levels: number
-  readonly enter: (run: Run, env: Env) => Env
-}
-
-/** The value is there before it is used, so that what uses it does not stand on top of the call. */
-function callOne({ cell, levels, enter }: Callable): One {
-  return (run, env, input) => {
-    tick(run)
-    descend(run, levels)
-    let result: Json = null
-    const emit: Emit = (value) => {
-      result = value
-      return ON
-    }
-    settle(run, bodyOf(cell).each(run, enter(run, env), input, emit), emit)
-    ascend(run, levels)
-    return result
-  }
 }
 
 interface Argument {
@@ -160,13 +128,58 @@ interface Argument {
   readonly one: boolean
 }
 
-/** A parameter that is handed on stays what it is: otherwise each call would add a way to go. */
-function compileArgument(arg: Expression, scope: Scope, compile: Compile): Argument {
+/** A parameter that is passed on keeps its closure: otherwise each call would add an indirection. */
+function compileArgument(arg: Expression, scope: Scope): Argument {
   if (arg.op === 'call' && arg.args.length === 0) {
-    const hops = scope.called(`${arg.name}/0`)
+    const hops = scope.findCallable(`${arg.name}/0`)
     if (typeof hops === 'number') return { of: (env) => closureAt(env, hops), one: false }
   }
-  const filter = compile(arg, scope)
+  const filter = scope.compile(arg)
   const height = heightOf(arg)
   return { of: (env) => ({ filter, env, height }), one: filter.one !== undefined }
+}
+
+/** Tests if a function of this name and arity yields one value if its arguments do; undefined for a builtin. */
+type YieldsOne = (name: string) => boolean | undefined
+
+/** A function that calls itself is assumed to yield one value until it is shown not to. */
+function functionYieldsOne({ name, params, body }: Definition, known: YieldsOne): boolean {
+  const own = [`${name}/${params.length}`, ...params.map((param) => `${param.replace('$', '')}/0`)]
+  return yieldsOne(body, (called) => own.includes(called) || known(called))
+}
+
+/** Operations that may yield any number of values, whatever their parts yield. */
+const MANY: readonly string[] = ['iterate', 'comma', 'foreach', 'label', 'break']
+
+/** Tests if an expression certainly yields exactly one value. */
+function yieldsOne(node: Expression, known: YieldsOne): boolean {
+  const one = (child: Expression): boolean => yieldsOne(child, known)
+  if (node.op === 'array') return true
+  if (MANY.includes(node.op)) return false
+  if (node.op === 'assign') return node.operator === '|=' || one(node.right)
+  if (node.op === 'try') return node.handler !== null && one(node.body) && one(node.handler)
+  if (node.op === 'as') return one(node.source) && node.patterns.every(isPlain) && one(node.body)
+  if (node.op === 'reduce') return one(node.init)
+  if (node.op === 'define') {
+    const self = `${node.name}/${node.params.length}`
+    const selfYieldsOne = functionYieldsOne(node, known)
+    return yieldsOne(node.rest, (name) => (name === self ? selfYieldsOne : known(name)))
+  }
+  if (node.op === 'call') {
+    const name = `${node.name}/${node.args.length}`
+    const argumentsDo = node.args.every(one)
+    const own = known(name)
+    return own === undefined ? builtinYieldsOne(name, argumentsDo) : own && argumentsDo
+  }
+  const isOptional = 'optional' in node && node.optional
+  return !isOptional && childrenOf(node).every(one)
+}
+
+/** Tests if a pattern destructures a value in one way only. */
+function isPlain(pattern: Pattern): boolean {
+  if ('variable' in pattern) return true
+  if ('array' in pattern) return pattern.array.every(isPlain)
+  return pattern.object.every(
+    ({ key, value }) => key.op === 'literal' && (value === undefined || isPlain(value)),
+  )
 }

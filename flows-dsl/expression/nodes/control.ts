@@ -1,160 +1,128 @@
-/** Knows how conditions, errors and labels decide what runs. */
+/** Compiles conditions, `try`, labels and `break`. */
 
 import type { Json } from '../../json.ts'
-import type { Of } from '../expression.ts'
-import { Failure } from '../failure.ts'
+import type { Node } from '../expression.ts'
+import { JqError } from '../failure.ts'
 import {
-  type Env,
+  BreakSignal,
   type Filter,
+  IDENTITY,
   type InPlace,
-  Leaving,
   ON,
-  oneValue,
-  type Run,
+  type One,
+  pathFilter,
   recover,
-  type Signal,
   tick,
 } from '../filter.ts'
 import { heightOf } from '../height.ts'
-import { type Compile, heldAt, type Scope } from '../scope.ts'
+import { eachInTail } from '../later.ts'
+import { entryAt, type Scope } from '../scope.ts'
 import { isTrue } from '../values.ts'
-import { later } from './later.ts'
-import { IDENTITY } from './paths.ts'
 
-export function compileIf(node: Of<'if'>, scope: Scope, compile: Compile, tail: boolean): Filter {
+export function compileIf(node: Node<'if'>, scope: Scope, tail: boolean): Filter {
   const levels = scope.level + heightOf(node)
-  const otherwise = node.otherwise === null ? IDENTITY : compile(node.otherwise, scope, tail)
+  const otherwise = node.otherwise === null ? IDENTITY : scope.compile(node.otherwise, tail)
   return node.branches.reduceRight<Filter>(
-    (rest, [condition, then]) => choice(compile(condition, scope), compile(then, scope, tail), rest, levels),
+    (rest, [condition, then]) => choice(scope.compile(condition), scope.compile(then, tail), rest, levels),
     otherwise,
   )
 }
 
 function choice(condition: Filter, then: Filter, otherwise: Filter, levels: number): Filter {
-  const [conditionOne, thenOne, otherwiseOne] = [condition.one, then.one, otherwise.one]
-  const at: Filter['at'] = (run, env, place, input, emit) =>
-    condition.each(run, env, input, (value) => {
-      tick(run)
-      return (isTrue(value) ? then : otherwise).at(run, env, place, input, emit)
+  const { one: test } = condition
+  const [thenOne, otherwiseOne] = [then.one, otherwise.one]
+  const [thenInPlace, otherwiseInPlace] = [then.inPlace, otherwise.inPlace]
+  const one: One | undefined =
+    test &&
+    thenOne &&
+    otherwiseOne &&
+    ((context, env, input) => {
+      tick(context)
+      return (isTrue(test(context, env, input)) ? thenOne : otherwiseOne)(context, env, input)
     })
-  if (conditionOne === undefined) {
-    return {
-      one: undefined,
-      each: (run, env, input, emit) =>
-        later(
-          run,
-          levels,
-          (next) => condition.each(run, env, input, next),
-          (value) => {
-            tick(run)
-            return (isTrue(value) ? then : otherwise).each(run, env, input, emit)
+  const inPlace: InPlace | undefined =
+    test &&
+    thenInPlace &&
+    otherwiseInPlace &&
+    ((context, env, input, owned) => {
+      tick(context)
+      const chosen = isTrue(test(context, env, input)) ? thenInPlace : otherwiseInPlace
+      return chosen(context, env, input, owned)
+    })
+  const filter = pathFilter(one, (context, env, input, emit, path) => {
+    const branch = (value: Json) => {
+      tick(context)
+      return (isTrue(value) ? then : otherwise).each(context, env, input, emit, path)
+    }
+    if (path !== undefined) return condition.each(context, env, input, branch)
+    if (test === undefined)
+      return eachInTail(context, levels, (next) => condition.each(context, env, input, next), branch, emit)
+    tick(context)
+    const chosen = isTrue(test(context, env, input)) ? then : otherwise
+    return chosen.each(context, env, input, emit)
+  })
+  return { ...filter, inPlace }
+}
+
+/** `try body catch handler`. Errors of the receiver of an output pass through. */
+export function compileTry(node: Node<'try'>, scope: Scope): Filter {
+  const body = scope.compile(node.body)
+  const handler = node.handler === null ? undefined : scope.compile(node.handler)
+  return {
+    one: undefined,
+    each: (context, env, input, emit, path) => {
+      const { depth } = context
+      let isInReceiver = false
+      let caught: Json = null
+      try {
+        return body.each(
+          context,
+          env,
+          input,
+          (value, there) => {
+            isInReceiver = true
+            const signal = emit(value, there)
+            isInReceiver = false
+            return signal
           },
-          emit,
-        ),
-      at,
-    }
-  }
-  if (thenOne !== undefined && otherwiseOne !== undefined) {
-    const one = oneValue((run, env, input) => {
-      tick(run)
-      return (isTrue(conditionOne(run, env, input)) ? thenOne : otherwiseOne)(run, env, input)
-    })
-    const [thenIn, otherwiseIn] = [then.inPlace, otherwise.inPlace]
-    const inPlace: InPlace = (run, env, input, owned) => {
-      tick(run)
-      const chosen = isTrue(conditionOne(run, env, input)) ? thenIn : otherwiseIn
-      return chosen?.(run, env, input, owned) ?? null
-    }
-    return { ...one, at, inPlace: thenIn && otherwiseIn && inPlace }
-  }
-  return {
-    one: undefined,
-    each: (run, env, input, emit) => {
-      tick(run)
-      return (isTrue(conditionOne(run, env, input)) ? then : otherwise).each(run, env, input, emit)
-    },
-    at,
-  }
-}
-
-/** `try body catch handler`: errors of what receives the outputs pass through. */
-export function compileTry(node: Of<'try'>, scope: Scope, compile: Compile): Filter {
-  const body = compile(node.body, scope)
-  const handler = node.handler === null ? undefined : compile(node.handler, scope)
-  return {
-    one: undefined,
-    each: (run, env, input, emit) => {
-      const caught = attempt(run, handler !== undefined, (pass) =>
-        body.each(run, env, input, (value) => pass(() => emit(value))),
-      )
-      if (!('failure' in caught)) return caught.signal
-      return handler === undefined ? ON : handler.each(run, env, caught.failure, emit)
-    },
-    at: (run, env, place, input, emit) => {
-      const caught = attempt(run, handler !== undefined, (pass) =>
-        body.at(run, env, place, input, (here, value) => pass(() => emit(here, value))),
-      )
-      if (!('failure' in caught)) return caught.signal
-      return handler === undefined ? ON : handler.at(run, env, place, caught.failure, emit)
+          path,
+        )
+      } catch (error) {
+        if (isInReceiver || !(error instanceof JqError)) throw error
+        recover(context, depth)
+        if (handler === undefined) return ON
+        caught = error.caught(context.budget)
+      }
+      return handler.each(context, env, caught, emit, path)
     },
   }
 }
 
-type Attempt = { readonly signal: Signal } | { readonly failure: Json }
-
-/** Runs something; `pass` marks what is not a part of it. @param isHandled whether the error is looked at */
-function attempt(
-  run: Run,
-  isHandled: boolean,
-  body: (pass: (below: () => Signal) => Signal) => Signal,
-): Attempt {
-  const { depth } = run
-  let below = false
-  const pass = (emit: () => Signal): Signal => {
-    below = true
-    const signal = emit()
-    below = false
-    return signal
-  }
-  try {
-    return { signal: body(pass) }
-  } catch (error) {
-    if (below || !(error instanceof Failure)) throw error
-    recover(run, depth)
-    return { failure: isHandled ? error.caught(run.budget) : null }
-  }
-}
-
-export function compileLabel(node: Of<'label'>, scope: Scope, compile: Compile): Filter {
-  const body = compile(node.body, scope.hold('label', node.name))
+export function compileLabel(node: Node<'label'>, scope: Scope): Filter {
+  const body = scope.bind('label', node.name).compile(node.body)
   return {
     one: undefined,
-    each: (run, env, input, emit) => labelled(run, env, (inner) => body.each(run, inner, input, emit)),
-    at: (run, env, place, input, emit) =>
-      labelled(run, env, (inner) => body.at(run, inner, place, input, emit)),
+    each: (context, env, input, emit, path) => {
+      const { depth } = context
+      const label = new BreakSignal()
+      const inner = { value: null, closure: undefined, label, next: env }
+      try {
+        return body.each(context, inner, input, emit, path)
+      } catch (error) {
+        if (error !== label) throw error
+        recover(context, depth)
+        return ON
+      }
+    },
   }
 }
 
-function labelled(run: Run, env: Env, body: (env: Env) => Signal): Signal {
-  const { depth } = run
-  const label = new Leaving()
-  try {
-    return body({ value: null, closure: undefined, label, next: env })
-  } catch (error) {
-    if (error !== label) throw error
-    recover(run, depth)
-    return ON
-  }
-}
-
-export function compileBreak(node: Of<'break'>, scope: Scope): Filter {
+export function compileBreak(node: Node<'break'>, scope: Scope): Filter {
   const hops = scope.find('label', node.name) ?? 0
-  const leave = (env: Env): never => {
-    throw heldAt(env, hops).label ?? new Leaving()
-  }
   return {
     one: undefined,
-    each: (_run, env) => leave(env),
-    at: (_run, env) => leave(env),
+    each: (_context, env) => {
+      throw entryAt(env, hops).label ?? new BreakSignal()
+    },
   }
 }

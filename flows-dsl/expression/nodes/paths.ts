@@ -1,182 +1,219 @@
-/** Knows how fields, items and slices are read, and where they stand. */
+/** Compiles access to fields, items and slices, and assignments to them. */
 
-import type { Json } from '../../json.ts'
-import { fieldOf, isObject } from '../../json.ts'
-import { at } from '../access.ts'
-import type { Of } from '../expression.ts'
-import { Failure, failure } from '../failure.ts'
-import { type Filter, ON, oneValue, type Run, recover, type Signal, STOP, tick } from '../filter.ts'
-import { checkIterable, stepInto } from '../place.ts'
-import type { Compile, Scope } from '../scope.ts'
-import { keysIn } from '../values.ts'
+import { fieldOf, isObject, type Json } from '../../json.ts'
+import { at, deletePaths, getPath, setPath } from '../access.ts'
+import type { BinaryOperator, Expression, Node } from '../expression.ts'
+import { JqError, jqError } from '../failure.ts'
+import {
+  checkIterable,
+  type Emit,
+  type Env,
+  type EvalContext,
+  eachValue,
+  extendPath,
+  type Filter,
+  firstOf,
+  type InPlace,
+  keysOfPath,
+  ON,
+  type One,
+  oneValue,
+  type Path,
+  pathFilter,
+  recover,
+  type Signal,
+  STOP,
+  tick,
+} from '../filter.ts'
+import { readsInput } from '../height.ts'
+import type { Scope } from '../scope.ts'
+import { calculate, isTrue, keysIn, type Owned, shared } from '../values.ts'
 
-export const IDENTITY: Filter = {
-  one: (_run, _env, input) => input,
-  inPlace: (_run, _env, input) => input,
-  each: (_run, _env, input, emit) => emit(input),
-  at: (_run, _env, place, input, emit) => emit(place, input),
+export function compileIndex(node: Node<'index'>, scope: Scope): Filter {
+  const of = scope.compile(node.of)
+  if (!node.optional && node.key.op === 'literal' && typeof node.key.value === 'string')
+    return fieldFilter(of, node.key.value)
+  return accessFilter(of, scope.compile(node.key), node.optional === true)
 }
 
-export function compileIndex(node: Of<'index'>, scope: Scope, compile: Compile): Filter {
-  if (!node.optional && node.key.op === 'literal' && typeof node.key.value === 'string') {
-    return fieldFilter(compile(node.of, scope), node.key.value)
-  }
-  const key = compile(node.key, scope)
-  return node.optional
-    ? optionalFilter(compile(node.of, scope), key)
-    : accessFilter(compile(node.of, scope), key)
-}
-
-/** `.a.slice(…)`: the key is an object with `start` and `end`, as jq has it. */
-export function compileSlice(node: Of<'slice'>, scope: Scope, compile: Compile): Filter {
-  const none = { op: 'literal', value: null } as const
-  const start = { op: 'literal', value: 'start' } as const
-  const end = { op: 'literal', value: 'end' } as const
-  const key = compile(
-    { op: 'object', entries: [[start, node.from ?? none] as const, [end, node.to ?? none] as const] },
-    scope,
-  )
-  return node.optional
-    ? optionalFilter(compile(node.of, scope), key)
-    : accessFilter(compile(node.of, scope), key)
+/** The key of a slice is an object with `start` and `end`, as in jq. */
+export function compileSlice(node: Node<'slice'>, scope: Scope): Filter {
+  const literal = (value: Json): Expression => ({ op: 'literal', value })
+  const from = [literal('start'), node.from ?? literal(null)] as const
+  const to = [literal('end'), node.to ?? literal(null)] as const
+  const key = scope.compile({ op: 'object', entries: [from, to] })
+  return accessFilter(scope.compile(node.of), key, node.optional === true)
 }
 
 function fieldFilter(of: Filter, key: string): Filter {
-  const read = (run: Run, value: Json): Json => {
-    tick(run)
+  const read = (context: EvalContext, value: Json): Json => {
+    tick(context)
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return fieldOf(value, key) ?? null
-    return at(value, key, run.budget)
+    return at(value, key, context.budget)
   }
   const { one } = of
-  const place: Filter['at'] = (run, env, before, input, emit) =>
-    of.at(run, env, before, input, (here, value) => emit(stepInto(here, key, value), read(run, value)))
-  if (one === undefined) {
-    return {
-      one,
-      each: (run, env, input, emit) => of.each(run, env, input, (value) => emit(read(run, value))),
-      at: place,
-    }
-  }
-  return { ...oneValue((run, env, input) => read(run, one(run, env, input))), at: place }
+  return pathFilter(
+    one && ((context, env, input) => read(context, one(context, env, input))),
+    (context, env, input, emit, path) =>
+      of.each(
+        context,
+        env,
+        input,
+        (value, there) => {
+          const next = extendPath(there, key, value)
+          return emit(read(context, value), next)
+        },
+        path,
+      ),
+  )
 }
 
-/** The keys are on the outside: `.[1, 2][3, 4]` yields all of 3 first. */
-function accessFilter(of: Filter, key: Filter): Filter {
-  const place: Filter['at'] = (run, env, before, input, emit) => {
-    return key.each(run, env, input, (k) =>
-      of.at(run, env, before, input, (here, value) => {
-        tick(run)
-        const next = stepInto(here, k, value)
-        return emit(next, at(value, k, run.budget))
-      }),
-    )
-  }
+/**
+ * The keys vary slowest: `.[1, 2][3, 4]` yields all of 3 first.
+ * @param optional whether a value that cannot be read yields nothing; errors before it remain errors
+ */
+function accessFilter(of: Filter, key: Filter, optional: boolean): Filter {
   const [ofOne, keyOne] = [of.one, key.one]
-  if (ofOne !== undefined && keyOne !== undefined) {
-    const one = oneValue((run, env, input) => {
-      tick(run)
-      const k = keyOne(run, env, input)
-      return at(ofOne(run, env, input), k, run.budget)
-    })
-    return { ...one, at: place }
-  }
-  return {
-    one: undefined,
-    each: (run, env, input, emit) =>
-      key.each(run, env, input, (k) =>
-        of.each(run, env, input, (value) => {
-          tick(run)
-          return emit(at(value, k, run.budget))
-        }),
-      ),
-    at: place,
-  }
+  const one: One | undefined =
+    optional || ofOne === undefined || keyOne === undefined
+      ? undefined
+      : (context, env, input) => {
+          tick(context)
+          const k = keyOne(context, env, input)
+          return at(ofOne(context, env, input), k, context.budget)
+        }
+  return pathFilter(one, (context, env, input, emit, path) =>
+    key.each(context, env, input, (k) => {
+      const access: Emit = (value, there) => {
+        const next = extendPath(there, k, value)
+        tick(context)
+        const part = optional ? partOf(context, value, k) : at(value, k, context.budget)
+        return part === undefined ? ON : emit(part, next)
+      }
+      return of.each(context, env, input, access, path)
+    }),
+  )
 }
 
-/** What cannot be read yields nothing; what fails before that fails. */
-function optionalFilter(of: Filter, key: Filter): Filter {
-  return {
-    one: undefined,
-    each: (run, env, input, emit) =>
-      key.each(run, env, input, (k) =>
-        of.each(run, env, input, (value) => {
-          const part = partOf(run, value, k)
-          return part === undefined ? ON : emit(part)
-        }),
-      ),
-    at: (run, env, before, input, emit) =>
-      key.each(run, env, input, (k) =>
-        of.at(run, env, before, input, (here, value) => {
-          const next = stepInto(here, k, value)
-          const part = partOf(run, value, k)
-          return part === undefined ? ON : emit(next, part)
-        }),
-      ),
-  }
-}
-
-function partOf(run: Run, value: Json, key: Json): Json | undefined {
-  tick(run)
-  const { depth } = run
+function partOf(context: EvalContext, value: Json, key: Json): Json | undefined {
+  const { depth } = context
   try {
-    return at(value, key, run.budget)
+    return at(value, key, context.budget)
   } catch (error) {
-    if (!(error instanceof Failure)) throw error
-    recover(run, depth)
+    if (!(error instanceof JqError)) throw error
+    recover(context, depth)
     return undefined
   }
 }
 
-function isContainer(value: Json): boolean {
-  return typeof value === 'object' && value !== null
-}
-
-export function compileIterate(node: Of<'iterate'>, scope: Scope, compile: Compile): Filter {
-  const of = compile(node.of, scope)
-  const passes = (value: Json): boolean => node.optional === true && !isContainer(value)
+export function compileIterate(node: Node<'iterate'>, scope: Scope): Filter {
+  const of = scope.compile(node.of)
   return {
     one: undefined,
-    each: (run, env, input, emit) => {
-      const spread = (value: Json): Signal => (passes(value) ? ON : items(run, value, emit))
-      return of.one === undefined ? of.each(run, env, input, spread) : spread(of.one(run, env, input))
+    each: (context, env, input, emit, path) => {
+      const spread: Emit = (value, there) => {
+        checkIterable(there, value)
+        if (node.optional && (typeof value !== 'object' || value === null)) return ON
+        return items(context, value, emit, there)
+      }
+      return of.each(context, env, input, spread, path)
     },
-    at: (run, env, before, input, emit) =>
-      of.at(run, env, before, input, (here, value) => {
-        checkIterable(here, value)
-        if (passes(value)) return ON
-        if (!Array.isArray(value)) {
-          return items(run, keysOf(run, value), (key) =>
-            emit(stepInto(here, key, value), at(value, key, run.budget)),
-          )
-        }
-        for (let i = 0; i < value.length; i++) {
-          tick(run)
-          if (emit(stepInto(here, i, value), value[i] ?? null) === STOP) return STOP
-        }
-        return ON
-      }),
   }
 }
 
 /** `.[]` */
-export function items(run: Run, value: Json, emit: (item: Json) => Signal): Signal {
+export function items(context: EvalContext, value: Json, emit: Emit, path?: Path): Signal {
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
-      tick(run)
-      if (emit(value[i] ?? null) === STOP) return STOP
+      tick(context)
+      if (emit(value[i] ?? null, extendPath(path, i, value)) === STOP) return STOP
     }
     return ON
   }
-  if (!isObject(value)) throw failure('Cannot iterate over %v', value)
-  for (const key of keysIn(value, run.budget)) {
-    tick(run)
-    if (emit(value[key] ?? null) === STOP) return STOP
+  if (!isObject(value)) throw jqError('Cannot iterate over %v', value)
+  for (const key of keysIn(value, context.budget)) {
+    tick(context)
+    if (emit(value[key] ?? null, extendPath(path, key, value)) === STOP) return STOP
   }
   return ON
 }
 
-function keysOf(run: Run, value: Json): Json {
-  if (isObject(value)) return keysIn(value, run.budget)
-  throw failure('Cannot iterate over %v', value)
+export function compileAssign(node: Node<'assign'>, scope: Scope): Filter {
+  const [left, right] = [scope.compile(node.left), scope.compile(node.right)]
+  if (node.operator === '|=') return changing((...args) => updated(left, right, ...args))
+  const change = changeOf(node.operator)
+  const assigned = (context: EvalContext, env: Env, input: Json, value: Json, owned: Owned): Json => {
+    let result = input
+    for (const path of pathsOf(left, context, env, input)) {
+      // The part moves within the result, so nothing else refers to it.
+      const next = change(context, () => getPath(result, path, context.budget), value)
+      result = setPath(result, path, next, context.budget, owned)
+    }
+    return result
+  }
+  const { one } = right
+  if (one !== undefined) {
+    const reads = readsInput(node.right)
+    return changing((context, env, input, owned) => {
+      const value = one(context, env, input)
+      return assigned(context, env, input, reads ? shared(value, owned) : value, owned)
+    })
+  }
+  return eachValue((context, env, input, emit) =>
+    right.each(context, env, input, (value) => emit(assigned(context, env, input, value, new Set()))),
+  )
+}
+
+function changing(inPlace: InPlace): Filter {
+  return { ...oneValue((context, env, input) => inPlace(context, env, input, new Set())), inPlace }
+}
+
+type Change = (context: EvalContext, before: () => Json, value: Json) => Json
+
+function changeOf(operator: string): Change {
+  if (operator === '=') return (_context, _before, value) => value
+  if (operator === '//=') {
+    return (_context, before, value) => {
+      const current = before()
+      return isTrue(current) ? current : value
+    }
+  }
+  const calculated = operator.slice(0, 1) as BinaryOperator
+  return (context, before, value) => calculate(calculated, before(), value, context.budget)
+}
+
+/** The paths of a filter's outputs. @throws JqError if an output has none */
+export function pathsOf(filter: Filter, context: EvalContext, env: Env, input: Json): Json[][] {
+  const paths: Json[][] = []
+  tick(context)
+  const push: Emit = (value, path) => {
+    tick(context)
+    paths.push(keysOfPath(path, value))
+    return ON
+  }
+  filter.each(context, env, input, push, null)
+  return paths
+}
+
+/** `|=`: sets the first output of the update at each path, and deletes the path if there is none. */
+function updated(
+  left: Filter,
+  right: Filter,
+  context: EvalContext,
+  env: Env,
+  input: Json,
+  owned: Owned,
+): Json {
+  let result = input
+  const gone: Json[][] = []
+  for (const path of pathsOf(left, context, env, input)) {
+    const before = getPath(result, path, context.budget)
+    const after = right.inPlace
+      ? right.inPlace(context, env, before, owned)
+      : firstOf(right, context, env, shared(before, owned))
+    if (after === undefined) gone.push(path)
+    else result = setPath(result, path, after, context.budget, owned)
+  }
+  return deletePaths(result, gone, context.budget)
 }

@@ -1,21 +1,20 @@
-/** Knows how regular expressions are written (Oniguruma, Perl syntax, as jq uses it), and which parts are refused. */
+/** Parses regular expressions (Oniguruma, Perl syntax, as jq uses it) and rejects what takes more than linear time. */
 
-import { parseClass } from './parse-class.ts'
-import { type Anchor, type ParsedRegex, type PointSet, type Regex, RegexFault } from './regex.ts'
-import { Scanner } from './scanner.ts'
-import { caseless, classOf, namedSet, negated } from './sets.ts'
+import type { Anchor, ParsedRegex, Regex } from './program.ts'
+import { parseClass, Scanner } from './scanner.ts'
+import { caseless, classOf, namedSet, negated, type PointSet, RegexError } from './sets.ts'
 
 const NESTING_MAX = 50
 const REPEAT_MAX = 100_000
 const EMPTY: Regex = { kind: 'sequence', parts: [] }
 
-/** What can be switched within the expression. */
+/** Options that the expression itself can change. */
 interface Modes {
   readonly caseless: boolean
   readonly extended: boolean
-  /** Whether `.` takes the end of a line too. */
+  /** `.` matches line breaks. */
   readonly dotAll: boolean
-  /** Whether `^` and `$` are those of lines. */
+  /** `^` and `$` match at lines. */
   readonly lines: boolean
 }
 
@@ -28,7 +27,7 @@ const ANCHORS: Readonly<Record<string, Anchor>> = {
   G: 'search',
 }
 
-/** @param flags of jq; those that say how to search are left to who does @throws RegexFault */
+/** @param flags of jq; those of the search itself are ignored here @throws RegexError */
 export function parseRegex(text: string, flags: string): ParsedRegex {
   const modes = {
     caseless: flags.includes('i'),
@@ -52,12 +51,12 @@ class Parser {
 
   whole(): ParsedRegex {
     const regex = this.#choice()
-    if (!this.#scanner.ended) throw new RegexFault('unmatched close parenthesis')
+    if (!this.#scanner.ended) throw new RegexError('unmatched close parenthesis')
     return { regex, groups: this.#groups }
   }
 
   #choice(): Regex {
-    if (++this.#nesting > NESTING_MAX) throw new RegexFault('too deep nest level')
+    if (++this.#nesting > NESTING_MAX) throw new RegexError('too deep nest level')
     const modes = this.#modes
     const parts = [this.#sequence()]
     while (this.#scanner.take('|')) parts.push(this.#sequence())
@@ -77,7 +76,7 @@ class Parser {
     }
   }
 
-  /** Blanks and comments, which the flag `x` leaves out. */
+  /** Skips blanks and comments, for the flag `x`. */
   #blank(): void {
     for (;;) {
       const sign = this.#scanner.peek()
@@ -90,13 +89,13 @@ class Parser {
   #repeated(part: Regex): Regex {
     let repeated = part
     for (let level = 0; ; level++) {
-      if (level > NESTING_MAX) throw new RegexFault('too deep nest level')
+      if (level > NESTING_MAX) throw new RegexError('too deep nest level')
       if (this.#modes.extended) this.#blank()
       const bounds = this.#bounds()
       if (bounds === undefined) return repeated
       const lazy = this.#scanner.take('?')
       if (!lazy && bounds.sign && this.#scanner.peek() === '+') {
-        throw new RegexFault('possessive repeats are not a part of the language')
+        throw new RegexError('possessive repeats are not a part of the language')
       }
       const { least, most } = bounds
       repeated = { kind: 'repeat', part: repeated, least, most, lazy }
@@ -108,18 +107,18 @@ class Parser {
     if (scanner.take('*')) return { least: 0, most: Number.POSITIVE_INFINITY, sign: true }
     if (scanner.take('+')) return { least: 1, most: Number.POSITIVE_INFINITY, sign: true }
     if (scanner.take('?')) return { least: 0, most: 1, sign: true }
-    const { mark } = scanner
+    const { position } = scanner
     if (!scanner.take('{')) return undefined
     const least = scanner.number()
     const comma = scanner.take(',')
     const most = comma ? scanner.number() : least
     if (!scanner.take('}') || least === undefined) {
-      scanner.reset(mark)
+      scanner.position = position
       return undefined
     }
-    if (Math.max(least, most ?? 0) > REPEAT_MAX) throw new RegexFault('too big number for repeat range')
+    if (Math.max(least, most ?? 0) > REPEAT_MAX) throw new RegexError('too big number for repeat range')
     if (most !== undefined && most < least)
-      throw new RegexFault('upper is smaller than lower in repeat range')
+      throw new RegexError('upper is smaller than lower in repeat range')
     return { least, most: most ?? Number.POSITIVE_INFINITY, sign: false }
   }
 
@@ -141,7 +140,7 @@ class Parser {
       case '*':
       case '+':
       case '?':
-        throw new RegexFault('target of repeat operator is not specified')
+        throw new RegexError('target of repeat operator is not specified')
       default:
         return this.#literal(sign.codePointAt(0) ?? 0)
     }
@@ -163,8 +162,8 @@ class Parser {
     if (letter === 'N') return this.#point((point) => point !== 10)
     if (letter === 'O') return this.#point(() => true)
     if (/^[1-9kg]$/.test(letter))
-      throw new RegexFault('references back to a group are not a part of the language')
-    if (/^[KXyY]$/.test(letter)) throw new RegexFault(`\\${letter} is not a part of the language`)
+      throw new RegexError('references back to a group are not a part of the language')
+    if (/^[KXyY]$/.test(letter)) throw new RegexError(`\\${letter} is not a part of the language`)
     if ((letter === 'p' || letter === 'P') && this.#scanner.take('{')) {
       const set = namedSet(this.#scanner.until('}'))
       return this.#point(letter === 'p' ? set : negated(set))
@@ -182,7 +181,7 @@ class Parser {
     return { kind: 'sequence', parts }
   }
 
-  /** What follows a `(`; nothing where it only switches modes. */
+  /** After a `(`; undefined if the group only changes options. */
   #group(): Regex | undefined {
     const scanner = this.#scanner
     if (!scanner.take('?')) return this.#captured(null)
@@ -197,12 +196,12 @@ class Parser {
     if (scanner.take('<!')) return this.#look(true, true)
     if (scanner.take('<') || scanner.take('P<')) return this.#captured(this.#name(scanner.until('>')))
     if (scanner.take("'")) return this.#captured(this.#name(scanner.until("'")))
-    if (scanner.take('>')) throw new RegexFault('atomic groups are not a part of the language')
+    if (scanner.take('>')) throw new RegexError('atomic groups are not a part of the language')
     return this.#switched()
   }
 
   #name(name: string): string {
-    if (!/^[\p{L}_][\p{L}\p{N}_]*$/u.test(name)) throw new RegexFault('group name is empty or invalid')
+    if (!/^[\p{L}_][\p{L}\p{N}_]*$/u.test(name)) throw new RegexError('group name is empty or invalid')
     return name
   }
 
@@ -216,11 +215,11 @@ class Parser {
   }
 
   #closed(part: Regex): Regex {
-    if (!this.#scanner.take(')')) throw new RegexFault('end pattern with unmatched parenthesis')
+    if (!this.#scanner.take(')')) throw new RegexError('end pattern with unmatched parenthesis')
     return part
   }
 
-  /** `(?i)` for the rest of the group, `(?i:…)` for what is in it, `(?-i)` back again. */
+  /** `(?i)` for the rest of the group, `(?i:…)` for its content, `(?-i)` to reset. */
   #switched(): Regex | undefined {
     const before = this.#modes
     let on = true
@@ -237,7 +236,7 @@ class Parser {
       else if (sign === 'x') this.#modes = { ...this.#modes, extended: on }
       else if (sign === 's') this.#modes = { ...this.#modes, dotAll: on }
       else if (sign === 'm') this.#modes = { ...this.#modes, lines: on }
-      else throw new RegexFault('undefined group option')
+      else throw new RegexError('undefined group option')
     }
   }
 }

@@ -1,8 +1,31 @@
-/** Knows how a regular expression becomes a list of instructions that threads go through. */
+/** Defines the syntax tree of regular expressions and compiles it to instructions for a Pike VM. */
 
-import { type Anchor, type PointSet, type Regex, RegexFault } from './regex.ts'
+import { type PointSet, RegexError } from './sets.ts'
 
-/** `to` are places in the list; the first of two is tried first. */
+/** Positions: bounds of the text, of its lines and words, and the start of the search. */
+export type Anchor = 'start' | 'end' | 'last-line' | 'line-start' | 'line-end' | 'word' | 'no-word' | 'search'
+
+export type Regex =
+  | { readonly kind: 'point'; readonly set: PointSet }
+  | { readonly kind: 'anchor'; readonly anchor: Anchor }
+  | { readonly kind: 'sequence' | 'choice'; readonly parts: readonly Regex[] }
+  | {
+      readonly kind: 'repeat'
+      readonly part: Regex
+      readonly least: number
+      readonly most: number
+      readonly lazy: boolean
+    }
+  | { readonly kind: 'group'; readonly index: number; readonly part: Regex }
+  | { readonly kind: 'look'; readonly part: Regex; readonly behind: boolean; readonly negative: boolean }
+
+/** A regular expression with the names of its groups, null for an unnamed one. */
+export interface ParsedRegex {
+  readonly regex: Regex
+  readonly groups: readonly (string | null)[]
+}
+
+/** `to` are indices of instructions; the first of two has priority. */
 export type Instruction =
   | { readonly op: 'point'; readonly set: PointSet }
   | { readonly op: 'split'; readonly to: readonly [number, number] }
@@ -10,16 +33,16 @@ export type Instruction =
   | { readonly op: 'save'; readonly slot: number }
   | { readonly op: 'anchor'; readonly anchor: Anchor }
   | { readonly op: 'look'; readonly program: Program; readonly behind: boolean; readonly negative: boolean }
-  /** Goes back to the start of a loop, or out of it where it took nothing since it was there. */
+  /** Repeats a loop, or leaves it if the last round consumed nothing. */
   | { readonly op: 'again'; readonly to: number; readonly slot: number }
   | { readonly op: 'match' }
 
 export type Program = readonly Instruction[]
 
-/** Time is at most the product of this and the length of the text. */
+/** A search takes at most this times the length of the text. */
 const INSTRUCTIONS_MAX = 2_000
 
-/** @throws RegexFault where repeats make it too long */
+/** @throws RegexError if repeats make it too long */
 export function programOf(regex: Regex): Program {
   const writer = new Writer()
   writer.write(regex)
@@ -27,7 +50,7 @@ export function programOf(regex: Regex): Program {
   return writer.instructions
 }
 
-/** What looks around may stand in repeats: each is written once. */
+/** Programs of lookarounds, which a repeat can contain several times. */
 const LOOKS = new WeakMap<Regex, Program>()
 
 function lookOf(part: Regex): Program {
@@ -41,7 +64,7 @@ class Writer {
 
   put(instruction: Instruction): number {
     if (this.instructions.length >= INSTRUCTIONS_MAX)
-      throw new RegexFault('the regular expression is too large')
+      throw new RegexError('the regular expression is too large')
     return this.instructions.push(instruction) - 1
   }
 
@@ -104,7 +127,7 @@ class Writer {
     for (const split of splits) this.instructions[split] = split2(split + 1, this.instructions.length, lazy)
   }
 
-  /** What repeats often must not be free where it is empty. */
+  /** An empty part takes an instruction too, so that many repeats of it hit the limit. */
   #once(part: Regex): void {
     const before = this.instructions.length
     this.write(part)
@@ -121,7 +144,7 @@ class Writer {
     this.instructions[split] = split2(split + 1, this.instructions.length, lazy)
   }
 
-  /** A loop that took nothing is left, since it could go on like this for ever. */
+  /** A loop whose part can be empty: `again` ends it after a round that consumed nothing. */
   #guarded(part: Regex, split: number): void {
     const slot = -1 - split
     this.put({ op: 'save', slot })

@@ -1,28 +1,29 @@
-/** Knows where the reader of a regular expression stands, and how escapes are written. */
+/** Reads the text of a regular expression: characters, escapes and bracket expressions. */
 
-import { RegexFault } from './regex.ts'
+import { classOf, namedSet, negated, type PointSet, RegexError } from './sets.ts'
 
 const PLAIN: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, a: 7, e: 27 }
 
 export class Scanner {
   readonly #points: readonly string[]
-  #at = 0
+  /** Index of the next code point. */
+  position = 0
 
   constructor(text: string) {
     this.#points = Array.from(text)
   }
 
   get ended(): boolean {
-    return this.#at >= this.#points.length
+    return this.position >= this.#points.length
   }
 
   peek(ahead = 0): string | undefined {
-    return this.#points[this.#at + ahead]
+    return this.#points[this.position + ahead]
   }
 
   next(): string {
-    const point = this.#points[this.#at++]
-    if (point === undefined) throw new RegexFault('end pattern at escape')
+    const point = this.#points[this.position++]
+    if (point === undefined) throw new RegexError('end pattern at escape')
     return point
   }
 
@@ -32,36 +33,26 @@ export class Scanner {
 
   take(text: string): boolean {
     if (!this.sees(text)) return false
-    this.#at += text.length
+    this.position += text.length
     return true
   }
 
-  /** All up to a sign, which is taken too. @throws RegexFault where it does not come */
+  /** Consumes everything up to and including a sign. @returns what precedes it @throws RegexError if it is missing */
   until(sign: string): string {
-    const end = this.#points.indexOf(sign, this.#at)
-    if (end < 0) throw new RegexFault(`a \`${sign}\` is missing`)
-    const text = this.#points.slice(this.#at, end).join('')
-    this.#at = end + 1
+    const end = this.#points.indexOf(sign, this.position)
+    if (end < 0) throw new RegexError(`a \`${sign}\` is missing`)
+    const text = this.#points.slice(this.position, end).join('')
+    this.position = end + 1
     return text
   }
 
-  /** Digits, if they stand here. */
+  /** A decimal number, if one follows. */
   number(): number | undefined {
-    let digits = ''
-    while (/^[0-9]$/.test(this.peek() ?? '')) digits += this.next()
+    const digits = this.#digits(Number.POSITIVE_INFINITY, /^[0-9]$/)
     return digits === '' ? undefined : Number(digits)
   }
 
-  /** Goes back to a place that `mark` gave. */
-  reset(mark: number): void {
-    this.#at = mark
-  }
-
-  get mark(): number {
-    return this.#at
-  }
-
-  /** The code point that a letter behind a `\` stands for, if it is one with a meaning of its own. */
+  /** The code point of an escape. @param letter after the `\` */
   escaped(letter: string): number {
     const plain = PLAIN[letter]
     if (plain !== undefined) return plain
@@ -79,7 +70,56 @@ export class Scanner {
 
   #hex(digits: string): number {
     const point = digits === '' ? 0 : Number.parseInt(digits, 16)
-    if (!/^[0-9a-fA-F]*$/.test(digits) || point > 0x10ffff) throw new RegexFault('invalid code point value')
+    if (!/^[0-9a-fA-F]*$/.test(digits) || point > 0x10ffff) throw new RegexError('invalid code point value')
     return point
   }
+}
+
+/** Parses a bracket expression after its `[`. A `]` at the beginning is a literal. */
+export function parseClass(scanner: Scanner): PointSet {
+  const isNegated = scanner.take('^')
+  const sets: PointSet[] = []
+  for (let first = true; first || !scanner.take(']'); first = false) {
+    if (scanner.ended) throw new RegexError('premature end of char-class')
+    sets.push(parseItem(scanner))
+  }
+  return isNegated ? negated(union(sets)) : union(sets)
+}
+
+function union(sets: readonly PointSet[]): PointSet {
+  const [only] = sets
+  if (sets.length === 1 && only !== undefined) return only
+  return (point) => {
+    for (const set of sets) if (set(point)) return true
+    return false
+  }
+}
+
+function parseItem(scanner: Scanner): PointSet {
+  if (scanner.take('[:')) {
+    const set = namedSet(scanner.until(':'))
+    if (!scanner.take(']')) throw new RegexError('premature end of char-class')
+    return set
+  }
+  const from = parsePoint(scanner)
+  if (typeof from !== 'number') return from
+  if (scanner.peek() !== '-' || scanner.peek(1) === ']' || scanner.peek(1) === undefined)
+    return (point) => point === from
+  scanner.next()
+  const to = parsePoint(scanner)
+  if (typeof to !== 'number') return (point) => point === from || point === 45 || to(point)
+  if (to < from) throw new RegexError('empty range in char class')
+  return (point) => point >= from && point <= to
+}
+
+function parsePoint(scanner: Scanner): number | PointSet {
+  const sign = scanner.next()
+  if (sign !== '\\') return sign.codePointAt(0) ?? 0
+  const letter = scanner.next()
+  if (letter === 'b') return 8
+  if ((letter === 'p' || letter === 'P') && scanner.take('{')) {
+    const set = namedSet(scanner.until('}'))
+    return letter === 'p' ? set : negated(set)
+  }
+  return classOf(letter) ?? scanner.escaped(letter)
 }

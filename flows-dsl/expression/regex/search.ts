@@ -1,14 +1,13 @@
-/** Knows how a text is searched: all ways at once, so that time grows with the text and never explodes (Pike). */
+/** Searches a text in linear time by following all alternatives at once (Pike VM). */
 
 import { type Budget, spend } from '../budget.ts'
-import type { Instruction, Program } from './program.ts'
-import type { Anchor } from './regex.ts'
+import type { Anchor, Instruction, Program } from './program.ts'
 import { isWord } from './sets.ts'
 
-/** What a thread costs at each instruction: as much time as so many other steps, since it is written anew. */
+/** Steps of a thread at each instruction, which allocates a new thread. */
 const THREAD_STEPS = 2
 
-/** Where groups begin and end, the latest first. */
+/** Positions at which groups begin and end, the latest first. */
 type Saved = { readonly slot: number; readonly at: number; readonly before: Saved } | undefined
 
 interface Thread {
@@ -20,15 +19,15 @@ interface Thread {
 export interface Search {
   readonly points: readonly number[]
   readonly budget: Budget
-  /** Of all matches at a place, the longest instead of the first. */
+  /** Find the longest match at a position instead of the first. */
   readonly longest: boolean
   readonly notEmpty: boolean
 }
 
 /**
- * The first match from a place on.
- * @returns begin and end of the whole and of each group, -1 for one that took no part; undefined for no match
- * @throws FlowError (expression) where the budget ends
+ * Finds the first match at or after a position.
+ * @returns begin and end of the match and of each group, -1 for a group without a match; undefined for no match
+ * @throws FlowError (expression) if the budget is exhausted
  */
 export function search(program: Program, groups: number, from: number, how: Search): number[] | undefined {
   const machine = new Machine(program, how)
@@ -43,7 +42,7 @@ export function search(program: Program, groups: number, from: number, how: Sear
   return slots
 }
 
-interface Found {
+interface Match {
   readonly begin: number
   readonly end: number
   readonly saved: Saved
@@ -52,11 +51,11 @@ interface Found {
 class Machine {
   readonly #program: Program
   readonly #how: Search
-  /** In which round each instruction was reached last: only the first thread that is there counts. */
+  /** The round in which each instruction was last reached. Only the first thread to reach one continues. */
   readonly #reached: number[]
   #round = 0
   #origin = 0
-  #found: Found | undefined
+  #found: Match | undefined
 
   constructor(program: Program, how: Search) {
     this.#program = program
@@ -64,8 +63,8 @@ class Machine {
     this.#reached = new Array<number>(program.length).fill(-1)
   }
 
-  /** @param anchored whether the match must begin at `start` @param end where the text ends for `exact` matches */
-  from(start: number, end: number, anchored: boolean, exact = false): Found | undefined {
+  /** @param anchored whether the match must begin at `start` @param exact whether it must end at `end` */
+  from(start: number, end: number, anchored: boolean, exact = false): Match | undefined {
     this.#origin = start
     this.#found = undefined
     let threads: Thread[] = []
@@ -87,7 +86,7 @@ class Machine {
     return this.#found
   }
 
-  /** The threads that take the code point here. */
+  /** The threads that accept the code point here. */
   #step(ready: readonly Thread[], at: number): Thread[] {
     const point = this.#how.points[at] ?? 0
     spend(this.#how.budget, 1 + THREAD_STEPS * ready.length)
@@ -99,7 +98,7 @@ class Machine {
     return next
   }
 
-  /** Follows a thread to all instructions that take a code point. @returns whether it matched, so that later ones do not count */
+  /** Follows a thread to all instructions that consume a code point. @returns whether it matched, which discards later threads */
   #follow(first: Thread, at: number, ready: Thread[], exactEnd: number): boolean {
     const open: Thread[] = [first]
     for (let thread = open.pop(); thread !== undefined; thread = open.pop()) {
@@ -129,7 +128,7 @@ class Machine {
         open.push({ ...thread, at: instruction.to[1] }, { ...thread, at: instruction.to[0] })
         return
       case 'again': {
-        const isEmpty = savedAt(thread.saved, instruction.slot, this.#how.budget) === at
+        const isEmpty = savedPosition(thread.saved, instruction.slot, this.#how.budget) === at
         open.push({ ...thread, at: isEmpty ? next : instruction.to })
         return
       }
@@ -144,7 +143,7 @@ class Machine {
     }
   }
 
-  /** @returns whether threads that come later do not count */
+  /** @returns whether the match discards later threads */
   #matches({ begin, saved }: Thread, at: number, exactEnd: number): boolean {
     if (exactEnd >= 0 && at !== exactEnd) return false
     if (this.#how.notEmpty && at === begin) return false
@@ -191,8 +190,8 @@ class Machine {
   }
 }
 
-/** What loops within the loop have saved meanwhile stands in front. */
-function savedAt(saved: Saved, slot: number, budget: Budget): number | undefined {
+/** Entries of inner loops precede the one of the slot. */
+function savedPosition(saved: Saved, slot: number, budget: Budget): number | undefined {
   let here = saved
   for (; here !== undefined && here.slot !== slot; here = here.before) spend(budget, 1)
   return here?.at

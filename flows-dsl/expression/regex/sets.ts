@@ -1,11 +1,15 @@
-/** Knows the sets of code points that have names: `\d`, `\p{Letter}`, `[:alpha:]`. */
+/** Implements sets of code points: `\d`, `\p{Letter}`, `[:alpha:]`, negation, case-insensitivity. */
 
-import { type PointSet, RegexFault } from './regex.ts'
+/** Tests if a set contains a code point. */
+export type PointSet = (point: number) => boolean
+
+/** Why a text is not a regular expression. */
+export class RegexError extends Error {}
 
 const WORD = /^[\p{L}\p{M}\p{Nd}\p{Pc}]$/u
 const NAME = /^\^?[A-Za-z][A-Za-z0-9_]*$/
 
-/** Names of POSIX, which Oniguruma takes as names of properties too. */
+/** Names of POSIX classes, which Oniguruma accepts as names of properties as well. */
 const POSIX: Readonly<Record<string, RegExp>> = {
   alnum: /^[\p{L}\p{M}\p{Nd}]$/u,
   alpha: /^[\p{L}\p{M}]$/u,
@@ -31,13 +35,13 @@ const CLASSES: Readonly<Record<string, PointSet>> = {
   s: setOf(/^\p{White_Space}$/u),
 }
 
-/** Asked for each code point once for the small ones, which are most. */
+/** A set with a table for ASCII, to which most code points belong. */
 function setOf(pattern: RegExp): PointSet {
   const small = Array.from({ length: 128 }, (_, point) => pattern.test(String.fromCodePoint(point)))
   return (point) => small[point] ?? pattern.test(String.fromCodePoint(point))
 }
 
-/** `\d`, `\W` and their like. */
+/** `\d`, `\w`, `\s` and their negations. */
 export function classOf(letter: string): PointSet | undefined {
   const set = CLASSES[letter.toLowerCase()]
   if (set === undefined || letter === letter.toLowerCase()) return set
@@ -48,10 +52,10 @@ export function negated(set: PointSet): PointSet {
   return (point) => !set(point)
 }
 
-/** Sets that were asked for, by name. Only names that exist get here, of which there are some hundreds. */
+/** Sets by name. Bounded, because only the few hundred existing names get here. */
 const NAMED = new Map<string, PointSet>()
 
-/** `[:name:]` and `\p{name}`; a `^` before the name negates. @throws RegexFault where there is no such set */
+/** `[:name:]` and `\p{name}`; a `^` before the name negates. @throws RegexError if there is no such set */
 export function namedSet(name: string): PointSet {
   const set = NAMED.get(name) ?? newNamedSet(name)
   NAMED.set(name, set)
@@ -59,11 +63,11 @@ export function namedSet(name: string): PointSet {
 }
 
 function newNamedSet(name: string): PointSet {
-  if (!NAME.test(name)) throw new RegexFault('invalid character property name')
+  if (!NAME.test(name)) throw new RegexError('invalid character property name')
   const plain = name.replace('^', '')
   const posix = plain.toLowerCase()
   const pattern = Object.hasOwn(POSIX, posix) ? POSIX[posix] : propertyOf(plain)
-  if (pattern === undefined) throw new RegexFault(`invalid character property name {${name}}`)
+  if (pattern === undefined) throw new RegexError(`invalid character property name {${name}}`)
   return name === plain ? setOf(pattern) : negated(setOf(pattern))
 }
 
@@ -72,13 +76,13 @@ function propertyOf(name: string): RegExp | undefined {
     try {
       return new RegExp(`^\\p{${property}}$`, 'u')
     } catch {
-      // The engine knows no property of this name.
+      // The engine has no property of this name.
     }
   }
   return undefined
 }
 
-/** A set in which case makes no difference. */
+/** The set extended by the other case of its letters. */
 export function caseless(set: PointSet): PointSet {
   return (point) => {
     if (set(point)) return true
