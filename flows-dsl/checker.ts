@@ -1,16 +1,12 @@
-/**
- * Knows how parts of a definition are read: what is wrong is noted with its place, what is right is compiled.
- */
+/** Reads the parts of a definition: reports what is wrong with its location, compiles what is right. */
 
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
-import { FaultList } from './fault-list.ts'
+import { FaultList } from './faults.ts'
 import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
-import { Declarations } from './use/declarations.ts'
-import { Extended } from './use/extended.ts'
-import { secretsIn } from './use/secret-names.ts'
+import { Declarations, Extended, secretsIn } from './use/declarations.ts'
 
 /** Arguments of a platform function, by the names that `with` gives them. */
 export interface CatalogueFunction {
@@ -236,4 +232,40 @@ export class Checker extends FaultList {
     }
     return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }
+}
+
+/** The word below a key, or the fallback. Answers undefined where it has noted a fault. */
+export function choiceBelow<Word extends string>(
+  map: LocatedMap,
+  key: string,
+  words: readonly [fallback: Word, ...more: Word[]],
+  checker: Checker,
+): Word | undefined {
+  const given = entryOf(map, key)?.value
+  if (given === undefined) return words[0]
+  const text = checker.text(given, `\`${key}\``)
+  if (text === undefined) return undefined
+  const word = words.find((one) => one === text)
+  if (word !== undefined) return word
+  return checker.unknown('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, text, words)
+}
+
+/** The boolean below a key, or the fallback. Answers undefined where it has noted a fault. */
+export function booleanBelow(
+  map: LocatedMap,
+  key: string,
+  fallback: boolean,
+  checker: Checker,
+): boolean | undefined {
+  const given = entryOf(map, key)?.value
+  if (given === undefined) return fallback
+  if (given.kind === 'scalar' && typeof given.value === 'boolean') return given.value
+  return checker.fault('wrong_type', given, `\`${key}\` must be true or false.`)
+}
+
+/** A whole number from 1 to `max`. Answers undefined where it has noted a fault. */
+export function integerUpTo(given: Located, what: string, max: number, checker: Checker): number | undefined {
+  const count = checker.integer(given, what, 1)
+  if (count === undefined || count <= max) return count
+  return checker.fault('value_invalid', given, `${what} must be at most ${max}.`)
 }

@@ -1,6 +1,4 @@
-/**
- * Knows how a text becomes a compiled flow. The only file that reads YAML, and so never a part of a workflow.
- */
+/** Compiles the YAML text of a definition. The only file that reads YAML, and so never part of a workflow. */
 
 import {
   Composer,
@@ -19,11 +17,11 @@ import {
 } from 'yaml'
 import { type Catalogue, Checker } from './checker.ts'
 import { compileDefinition } from './definition.ts'
-import { type Fault, type FaultCode, told } from './faults.ts'
-import type { FlowIR } from './ir.ts'
+import { type Fault, type FaultCode, FaultList, told } from './faults.ts'
+import { type Lost, lostIn } from './graph/reach.ts'
+import type { FlowIR, TaskNode } from './ir.ts'
 import { pointerTo, utf8Length } from './json.ts'
-import type { Located, LocatedEntry, LocatedRefused, Place } from './located.ts'
-import { warningsOf } from './warnings.ts'
+import { findAt, type Located, type LocatedEntry, type LocatedRefused, type Place } from './located.ts'
 
 export type { Catalogue } from './checker.ts'
 
@@ -256,4 +254,24 @@ function offsetOf(at: unknown): number {
   if (typeof at === 'number') return at
   if (Array.isArray(at)) return Number(at[0])
   return typeof at === 'object' && at !== null && 'offset' in at ? Number(at.offset) : 0
+}
+
+/** @param definition what the flow was compiled from */
+export function warningsOf(ir: FlowIR, definition: Located): readonly Fault[] {
+  const list = new FaultList()
+  for (const lost of lostIn(ir)) tellLost(lost, definition, list)
+  return list.faults
+}
+
+function tellLost({ pointer, name, before }: Lost, definition: Located, list: FaultList): void {
+  const { line, column } = findAt(definition, pointer)?.at ?? definition
+  const message = `No way leads to \`${name}\`: \`${before.name}\` before it ${whyNot(before)}.`
+  list.fault('task_unreachable', { line, column, pointer }, message, 'Name it in a `then`, or leave it out.')
+}
+
+/** Why a task does not go on to the next one. */
+function whyNot({ kind, next }: TaskNode): string {
+  if (kind === 'raise') return 'always raises an error'
+  if (kind === 'switch') return 'leads elsewhere whatever holds'
+  return next === undefined || next === 'continue' ? 'never goes on' : `says \`then: ${next}\``
 }

@@ -1,13 +1,11 @@
 /** Knows how many executions of a flow may run at the same time (ours), and by what they are counted apart. */
 
-import type { Checker } from './checker.ts'
-import { booleanBelow, choiceBelow, integerUpTo } from './choice.ts'
+import { booleanBelow, type Checker, choiceBelow, integerUpTo } from './checker.ts'
 import { ERRORS, FlowError } from './errors.ts'
 import { newBudget } from './expression/budget.ts'
 import { evaluate } from './expression/evaluate.ts'
-import type { Concurrency, Json } from './ir.ts'
+import { type Concurrency, fill, type Json } from './ir.ts'
 import { entryOf, type LocatedMap } from './located.ts'
-import { fill } from './template.ts'
 
 const KEYS = ['limit', 'key', 'onLimit', 'holdWhileWaiting']
 export const CONCURRENCY_MAX = 10_000

@@ -1,15 +1,13 @@
-/** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
+/** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
 
 import { type Checker, SCOPES } from './checker.ts'
 import { compileConcurrency } from './concurrency.ts'
-import { compileInput, compileOutput } from './data-flow.ts'
-import { isLoose } from './evaluation.ts'
+import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
 import { factsOf } from './facts.ts'
 import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
 import { entryOf, type Located, type LocatedMap } from './located.ts'
 import { compileSchedule } from './schedule.ts'
 import { compileOnFault, compileTasks } from './task-list.ts'
-import { compileFlowTimeout } from './timeout.ts'
 import { checkUnused, openUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
@@ -118,4 +116,29 @@ function requiredText(map: LocatedMap, key: (typeof REQUIRED)[number], checker: 
 function optionalText(map: LocatedMap, key: string, checker: Checker): string | undefined {
   const value = entryOf(map, key)?.value
   return value && checker.text(value, `\`${key}\``)
+}
+
+const MODES = ['strict', 'loose']
+
+/**
+ * Whether every text is an expression, and stands for itself where it cannot be evaluated. In the strict mode, which
+ * is the default, an expression stands in `${ }`; conditions and filters, which can be nothing else, need no signs.
+ */
+export function isLoose(flow: LocatedMap, checker: Checker): boolean {
+  const given = entryOf(flow, 'evaluate')?.value
+  const map = given && checker.map(given, '`evaluate`')
+  if (map === undefined) return false
+  checker.keys(map, '`evaluate`', ['language', 'mode'])
+  const value = entryOf(map, 'language')?.value
+  const language = value && checker.text(value, '`language`')
+  if (value !== undefined && language !== undefined && language !== 'jq') {
+    const message = `Expressions in \`${language}\` are not supported.`
+    checker.fault('unsupported_feature', value, message, 'The language of expressions is jq.')
+  }
+  const chosen = entryOf(map, 'mode')?.value
+  const mode = chosen && checker.text(chosen, '`mode`')
+  if (chosen !== undefined && mode !== undefined && !MODES.includes(mode)) {
+    checker.unknown('value_invalid', chosen, `There is no mode \`${mode}\`.`, mode, MODES)
+  }
+  return mode === 'loose'
 }

@@ -2,7 +2,7 @@
 
 import type { EventEstimate, Facts, TaskNode } from './ir.ts'
 import { compareText } from './json.ts'
-import type { Local } from './tasks/local.ts'
+import type { Local } from './tasks/task.ts'
 
 /** Of a run that does nothing: its start, its first workflow task, its end. */
 const RUN_EVENTS = 5

@@ -1,11 +1,14 @@
-/** Knows every fault a definition can have, and every warning, how one is shown, and which name was probably meant. */
+/** Diagnostics of a definition: collecting, formatting, and suggesting the name that was meant. */
 
-import type { FaultKind } from './faults/kind.ts'
-import { NAME_FAULTS } from './faults/names.ts'
-import { SHAPE_FAULTS } from './faults/shape.ts'
-import { SOURCE_FAULTS } from './faults/source.ts'
-import { TASK_FAULTS } from './faults/tasks.ts'
-import { WARNINGS } from './faults/warnings.ts'
+import {
+  type FaultKind,
+  NAME_FAULTS,
+  SHAPE_FAULTS,
+  SOURCE_FAULTS,
+  TASK_FAULTS,
+  WARNINGS,
+} from './faults/catalogue.ts'
+import type { Place } from './located.ts'
 
 /** The table of faults: code → what all faults of this code share. Codes are part of the interface. */
 export const FAULTS = {
@@ -102,4 +105,31 @@ function distanceOf(a: string, b: string): number {
     last = row
   }
   return last[b.length] ?? 0
+}
+
+/**
+ * Faults beyond this many are not noted: no one reads them, and a hostile definition could ask for millions.
+ */
+const FAULTS_MAX = 100
+
+export class FaultList {
+  readonly faults: Fault[] = []
+  readonly #noted = new Set<string>()
+
+  /** Notes a fault, once, however often its place is compiled. What is already refused gets no second one. */
+  fault(code: FaultCode, at: Place, message: string, hint?: string): undefined {
+    if (this.faults.length >= FAULTS_MAX || ('kind' in at && at.kind === 'refused')) return
+    const { line, column, pointer } = at
+    const key = `${code} ${line}:${column} ${message}`
+    if (this.#noted.has(key)) return
+    this.#noted.add(key)
+    this.faults.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
+  }
+
+  /** A fault about a name that is not among those known; the hint is the nearest, or all if they are few. */
+  unknown(code: FaultCode, at: Place, message: string, name: string, known: readonly string[]): undefined {
+    if (this.faults.length >= FAULTS_MAX) return
+    const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
+    return this.fault(code, at, message, didYouMean(name, known) ?? all)
+  }
 }

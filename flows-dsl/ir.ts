@@ -1,7 +1,7 @@
-/** Knows the compiled form of a flow: plain JSON with every expression parsed and every target checked. */
+/** The compiled form of a flow: plain JSON with every expression parsed and every target checked. */
 
 import type { Expression } from './expression/expression.ts'
-import { compareText, type Json } from './json.ts'
+import { compareText, type Json, type JsonObject, objectOf } from './json.ts'
 
 export type { Json, JsonObject } from './json.ts'
 
@@ -197,4 +197,39 @@ function write(value: unknown): string {
   const fields = Object.entries(value).filter(([, field]) => field !== undefined)
   fields.sort(([a], [b]) => compareText(a, b))
   return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`).join(',')}}`
+}
+
+/** What `$workflow` says of the run. `started_at` is an ISO 8601 time. */
+export interface RunInfo {
+  readonly id: string
+  readonly started_at: string
+  readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
+  /** Who has started it: a subject. */
+  readonly started_by?: string
+  /** What `$secrets` shows: handles that stand for the values, which never come here. */
+  readonly secrets?: JsonObject
+  /** Tasks entered before the run is taken for an endless loop. */
+  readonly stepsMax?: number
+}
+
+/** The workflow descriptor; `definition` has the document only, since a run carries the compiled form. */
+export function describeFlow({ document }: FlowIR, input: Json, { id, started_at }: RunInfo): JsonObject {
+  return { id, definition: { document: { ...document } }, input, startedAt: timeOf(Date.parse(started_at)) }
+}
+
+/** A date and time descriptor (OWS 1.0 "Runtime expression arguments"). */
+export function timeOf(ms: number): JsonObject {
+  const epoch = { seconds: Math.floor(ms / 1000), milliseconds: ms }
+  return { iso8601: new Date(ms).toISOString(), epoch }
+}
+
+/**
+ * Fills a template in. What an expression yields is put in as it is: text in data that looks like one stays
+ * text.
+ */
+export function fill(template: Template, evaluate: (expression: Expression) => Json): Json {
+  if ('literal' in template) return template.literal
+  if ('expression' in template) return evaluate(template.expression)
+  if ('array' in template) return template.array.map((item) => fill(item, evaluate))
+  return objectOf(template.object.map(([key, value]) => [key, fill(value, evaluate)]))
 }

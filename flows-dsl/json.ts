@@ -1,4 +1,4 @@
-/** Knows how to build, read and compare JSON whose keys and strings come from strangers. */
+/** Builds, reads, compares and patches JSON whose keys and strings are untrusted. */
 
 export type Json = null | boolean | number | string | Json[] | JsonObject
 export type JsonObject = { [key: string]: Json }
@@ -65,3 +65,21 @@ export const unescaped = (step: string): string => step.replaceAll('~1', '/').re
 export function pointerTo(parent: string, key: string | number): string {
   return `${parent}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
+
+type Members = Record<string, unknown>
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What the target becomes; neither is changed. @param patch no deeper than a document may be */
+export function mergePatch(target: Members, patch: Members): Members {
+  const merged = new Map(Object.entries(target))
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(name)
+    else merged.set(name, isMembers(value) ? mergePatch(membersOf(merged.get(name)), value) : value)
+  }
+  // Entries become own members whatever their name, `__proto__` too.
+  return Object.fromEntries(merged)
+}
+
+const membersOf = (value: unknown): Members => (isMembers(value) ? value : {})

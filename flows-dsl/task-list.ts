@@ -2,14 +2,12 @@
  * Knows how a list of tasks is compiled: names first, so that every directive can be checked against them.
  */
 
-import { type Checker, SCOPES } from './checker.ts'
-import { choiceBelow } from './choice.ts'
-import { compileExport, compileInput, compileOutput } from './data-flow.ts'
+import { type Checker, choiceBelow, SCOPES } from './checker.ts'
+import { compileExport, compileInput, compileOutput, compileTimeout } from './data-flow.ts'
 import type { Json, TaskNode } from './ir.ts'
 import { entryOf, type Located, type LocatedEntry, type LocatedMap, type Place, plainOf } from './located.ts'
 import { TASKS } from './tasks/index.ts'
 import type { Compiling, TaskType } from './tasks/task.ts'
-import { compileTimeout } from './timeout.ts'
 import { callsDeclared, compileDeclaredCall } from './use/functions.ts'
 
 const DIRECTIVES = ['continue', 'exit', 'end']

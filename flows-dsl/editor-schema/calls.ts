@@ -1,8 +1,7 @@
 /** Knows what `call` may call: HTTP servers and the functions of the platform, and how it says who it is. */
 
 import type { Catalogue } from '../checker.ts'
-import { EXPRESSION } from './values.ts'
-import { either, flag, mapping, named, ref, type Schema, text, when } from './words.ts'
+import { EXPRESSION, either, flag, mapping, named, ref, type Schema, text, when } from './values.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 

@@ -2,18 +2,34 @@
 /** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
 
 import type { Catalogue } from '../checker.ts'
-import { CLOCK_BELONGS, CRONS_MAX, OVERLAPS } from '../clock.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
-import { CRON_CHARS_MAX } from '../cron.ts'
 import { objectOf } from '../json.ts'
-import { SECRET_HEADER, WEBHOOK_HEADER, WEBHOOK_HEADERS_MAX, WEBHOOK_NAME, WEBHOOKS_MAX } from '../webhook.ts'
+import {
+  CLOCK_BELONGS,
+  CRON_CHARS_MAX,
+  CRONS_MAX,
+  OVERLAPS,
+  SECRET_HEADER,
+  WEBHOOK_HEADER,
+  WEBHOOK_HEADERS_MAX,
+  WEBHOOK_NAME,
+  WEBHOOKS_MAX,
+} from '../schedule.ts'
 import { CALLS } from './calls.ts'
-import { ERRORS } from './errors.ts'
-import { EVENTS } from './events.ts'
-import { jsonSchema } from './json-schema.ts'
-import { taskSchemas } from './tasks.ts'
-import { VALUES } from './values.ts'
-import { either, list, mapping, named, namedList, ref, type Schema, text, word } from './words.ts'
+import { ERRORS, EVENTS, taskSchemas } from './tasks.ts'
+import {
+  either,
+  jsonSchema,
+  list,
+  mapping,
+  named,
+  namedList,
+  ref,
+  type Schema,
+  text,
+  VALUES,
+  word,
+} from './values.ts'
 
 const NAME = { pattern: '^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$' }
 const VERSION =

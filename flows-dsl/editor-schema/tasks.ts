@@ -1,9 +1,22 @@
-/** Knows each kind of task: its own keys, and those that all tasks have. */
+/** The language schema of tasks, errors and events. */
 
 import type { Catalogue } from '../checker.ts'
 import { callTasks } from './calls.ts'
-import { EXPRESSION, variable } from './values.ts'
-import { either, flag, list, mapping, namedList, ref, type Schema, THEN, text, word } from './words.ts'
+import {
+  EXPRESSION,
+  either,
+  flag,
+  list,
+  mapping,
+  named,
+  namedList,
+  ref,
+  type Schema,
+  THEN,
+  text,
+  variable,
+  word,
+} from './values.ts'
 
 /** The keys of one kind; those that are required name it. */
 interface Kind {
@@ -216,4 +229,180 @@ function taskOf({ keys, required }: Kind): Schema {
     required: [...required],
     additionalProperties: false,
   }
+}
+
+const integer = (description: string, more: Schema = {}): Schema => ({
+  description,
+  type: 'integer',
+  ...more,
+})
+
+/** Compared as it stands, so no expression. */
+const plain = (description: string): Schema => ({ ...text(description), not: EXPRESSION })
+
+const NOTHING = { type: 'object', maxProperties: 0 }
+
+const CONDITIONS = {
+  when: ref('condition', 'Only where this holds.'),
+  exceptWhen: ref('condition', 'Only where this does not hold.'),
+}
+
+const POLICY = mapping('How an attempt is made again.', {
+  ...CONDITIONS,
+  delay: ref('duration', 'The wait before a retry; none where nothing is said.'),
+  backoff: {
+    ...mapping('How the wait grows: not at all, by the delay each time, or doubled each time.', {
+      constant: { description: 'The delay as it is.', ...NOTHING },
+      linear: { description: 'The delay times the number of the retry.', ...NOTHING },
+      exponential: { description: 'The delay doubled with each retry.', ...NOTHING },
+    }),
+    minProperties: 1,
+    maxProperties: 1,
+  },
+  limit: mapping('When to stop.', {
+    attempt: mapping('Of attempts.', {
+      count: integer('How often at most, after the first attempt.', { minimum: 1 }),
+      duration: ref('duration', 'How long each attempt may last, the first included.'),
+    }),
+    duration: ref('duration', 'From the start of the first attempt to the start of the last.'),
+  }),
+  jitter: mapping(
+    'A time between these two is added to each wait.',
+    {
+      from: ref('duration', 'At least this.'),
+      to: ref('duration', 'At most this.'),
+    },
+    ['from', 'to'],
+  ),
+})
+
+export const ERRORS: Readonly<Record<string, Schema>> = {
+  error: mapping(
+    'An error (RFC 7807).',
+    {
+      type: either(
+        'A URI that says what kind of error it is.',
+        { type: 'string', pattern: '^\\S+$' },
+        EXPRESSION,
+      ),
+      status: integer('The status, as in HTTP.'),
+      title: text('What all errors of this type have in common, for people.'),
+      detail: text('What happened this time, for people.'),
+      instance: either(
+        'The JSON pointer of what it comes from; that of the task where nothing is said.',
+        { type: 'string', pattern: '^(?:/(?:[^~/]|~[01])*)+$' },
+        EXPRESSION,
+      ),
+    },
+    ['type', 'status'],
+  ),
+  retryPolicy: POLICY,
+  catch: mapping('Which errors are caught, and what is done about them.', {
+    errors: mapping('Errors that have all of these fields.', {
+      with: {
+        ...mapping('Fields as they must be.', {
+          type: plain('The type of the error.'),
+          status: integer('The status of the error.'),
+          title: plain('The title of the error.'),
+          detail: plain('The detail of the error.'),
+          instance: plain('The JSON pointer of the task that faulted.'),
+        }),
+        minProperties: 1,
+      },
+    }),
+    as: variable('The variable that has the error.', 'error'),
+    ...CONDITIONS,
+    retry: either(
+      'Whether and how the tasks are run again.',
+      ref('retryPolicy'),
+      text('The name of a retry under `use.retries`.'),
+    ),
+    do: ref('tasks', 'Tasks that handle the error.'),
+    [THEN]: ref('directive', 'Where to go after an error that was caught.'),
+  }),
+}
+
+const ATTRIBUTES: Readonly<Record<string, string>> = {
+  type: 'What kind of event it is.',
+  source: 'Where it comes from; the flow where nothing is said.',
+  subject: 'What it is about.',
+  datacontenttype: 'The media type of the data.',
+  dataschema: 'The URI of the schema of the data.',
+  id: 'Its id, unique with the source; made of the run and the task where nothing is said.',
+  time: 'When it happened; now where nothing is said.',
+}
+
+const attributes = (more: Schema): Record<string, Schema> =>
+  Object.fromEntries(Object.entries(ATTRIBUTES).map(([key, description]) => [key, text(description, more)]))
+
+const MODES: Readonly<Record<string, Schema>> = {
+  one: ref('eventFilter', 'One event.'),
+  any: list('Events of any of these; without any, every event.', ref('eventFilter')),
+  all: list('One event of each of these.', ref('eventFilter'), { minItems: 1 }),
+}
+
+/** Exactly one of the three. */
+const strategy = (description: string, more: Readonly<Record<string, Schema>> = {}): Schema => ({
+  ...mapping(description, { ...MODES, ...more }),
+  oneOf: Object.keys(MODES).map((key) => ({ required: [key] })),
+})
+
+export const EVENTS: Readonly<Record<string, Schema>> = {
+  event: mapping(
+    'An event (CloudEvents 1.0).',
+    {
+      with: mapping(
+        'The attributes of the event; each may be an expression.',
+        { ...attributes({ minLength: 1 }), data: ref('filter', 'What it carries.') },
+        ['type'],
+      ),
+    },
+    ['with'],
+  ),
+  eventFilter: mapping(
+    'Which events are meant.',
+    {
+      with: {
+        description:
+          'Attributes and what they must be; an expression yields the value, or says whether it fits.',
+        type: 'object',
+        properties: { ...attributes({}), data: ref('filter', 'What the data must be.') },
+        propertyNames: { pattern: '^[a-z0-9]{1,20}$' },
+        minProperties: 1,
+      },
+      correlate: named(
+        'Values that events that belong together share.',
+        mapping(
+          'One such value.',
+          {
+            from: ref('condition', 'Reads the value from the event.'),
+            expect: ref('filter', 'What it must be; without it, what it was in the first event.'),
+          },
+          ['from'],
+        ),
+      ),
+    },
+    ['with'],
+  ),
+  events: strategy('One event, any of several, or one of each.'),
+  listenTo: {
+    ...strategy('One event, any of several, or one of each.', {
+      until: either(
+        'When `any` has enough: a condition, asked after each event, or events that end it.',
+        ref('condition'),
+        strategy('Events that end it; they are no part of the output.', { until: { const: false } }),
+      ),
+    }),
+    dependentRequired: { until: ['any'] },
+  },
+  read: word('How events are read: their data, or with their attributes.', ['data', 'envelope', 'raw'], true),
+  foreach: mapping('What is done with each event, one after the other.', {
+    item: variable('The variable that has the event.', 'item'),
+    at: variable('The variable that has its number, from 0.', 'index'),
+    do: ref('tasks', 'Tasks that are run for each event.'),
+    output: mapping('What is kept of it.', {
+      as: ref('filter', 'Makes the output of what the tasks yielded.'),
+    }),
+    export: mapping('What is kept in `$context`.', { as: ref('filter', 'Replaces `$context`.') }),
+  }),
 }

@@ -1,7 +1,79 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
-/** Knows the values that stand in many places of a definition: expressions, durations, names, shapes of data. */
+/** Builders of the language schema, and the values that occur in many places: expressions, durations, names, data. */
 
-import { either, list, mapping, ref, type Schema, text, word } from './words.ts'
+import type { Json, JsonObject } from '../json.ts'
+import { KEYWORDS, type Shape, TYPES } from '../schema/vocabulary.ts'
+
+export type Schema = JsonObject
+
+type Properties = Readonly<Record<string, Schema>>
+
+/** A mapping with these keys and no others. */
+export function mapping(
+  description: string,
+  properties: Properties,
+  required: readonly string[] = [],
+): Schema {
+  return {
+    description,
+    type: 'object',
+    properties: { ...properties },
+    ...(required.length > 0 && { required: [...required] }),
+    additionalProperties: false,
+  }
+}
+
+/** A mapping of names that the author chooses. */
+export function named(description: string, each: Schema, names: Schema = {}): Schema {
+  return { description, type: 'object', propertyNames: names, additionalProperties: each }
+}
+
+/** A list of mappings, each of one name. */
+export function namedList(description: string, each: Schema, names: Schema = {}): Schema {
+  const item = {
+    ...named('One name, with what it stands for below.', each, names),
+    minProperties: 1,
+    maxProperties: 1,
+  }
+  return { description, type: 'array', items: item, minItems: 1 }
+}
+
+export function list(description: string, items: Schema, more: Schema = {}): Schema {
+  return { description, type: 'array', items, ...more }
+}
+
+export function text(description: string, more: Schema = {}): Schema {
+  return { description, type: 'string', ...more }
+}
+
+/** One of several words; the first is what counts where nothing is said, if `isDefault`. */
+export function word(description: string, words: readonly string[], isDefault = false): Schema {
+  const fallback = words[0] ?? ''
+  return { description, enum: [...words], ...(isDefault && { default: fallback }) }
+}
+
+export function flag(fallback: boolean): Schema {
+  return { type: 'boolean', default: fallback }
+}
+
+/** What stands under that name in `$defs`. */
+export function ref(name: string, description?: string): Schema {
+  return { ...(description !== undefined && { description }), $ref: `#/$defs/${name}` }
+}
+
+/** The first of these that fits. */
+export function either(description: string, ...schemas: readonly Schema[]): Schema {
+  return { description, anyOf: [...schemas] }
+}
+
+/** `if`, `then` and `else`, whose middle word is one of JavaScript's too. */
+export function when(condition: Json, consequence: Schema, otherwise?: Schema): Schema {
+  const more: [string, Json][] = otherwise === undefined ? [] : [['else', otherwise]]
+  return Object.fromEntries([['if', condition], ['then', consequence], ...more])
+}
+
+/** A key of the language that JavaScript has as well, so that it is no property of a literal. */
+export const THEN = 'then'
 
 /** A string with an expression in it. */
 export const EXPRESSION: Schema = { type: 'string', pattern: '\\$\\{' }
@@ -15,7 +87,7 @@ export const variable = (description: string, fallback: string): Schema => ({
   not: { enum: RESERVED },
 })
 
-const count = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
+const units = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
 
 export const VALUES: Readonly<Record<string, Schema>> = {
   condition: either(
@@ -30,11 +102,11 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   duration: either(
     'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
     mapping('The sum of its parts.', {
-      days: count('days'),
-      hours: count('hours'),
-      minutes: count('minutes'),
-      seconds: count('seconds'),
-      milliseconds: count('milliseconds'),
+      days: units('days'),
+      hours: units('hours'),
+      minutes: units('minutes'),
+      seconds: units('seconds'),
+      milliseconds: units('milliseconds'),
     }),
     text('An ISO 8601 duration without years and months.', {
       pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
@@ -73,4 +145,40 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     schema: ref('schema', 'What the new `$context` must fit.'),
   }),
   strings: list('Strings.', { type: 'string' }),
+}
+
+const SCHEMA = ref('jsonSchema')
+const TEXT: Schema = { type: 'string' }
+const TEXTS = list('Texts.', TEXT)
+
+/** What the compiler asks of each, but for what patterns say and where references lead. */
+const SHAPES: Readonly<Record<Shape, Schema>> = {
+  any: {},
+  schema: SCHEMA,
+  schemas: list('Schemas.', SCHEMA, { minItems: 1 }),
+  schemaMap: named('Schemas by names.', SCHEMA),
+  patternMap: named('Schemas by patterns.', SCHEMA),
+  count: { type: 'integer', minimum: 0 },
+  number: { type: 'number' },
+  positive: { type: 'number', exclusiveMinimum: 0 },
+  boolean: { type: 'boolean' },
+  text: TEXT,
+  texts: TEXTS,
+  textsMap: named('Texts by names.', TEXTS),
+  types: either(
+    'A type, or several.',
+    { enum: [...TYPES] },
+    list('Types.', { enum: [...TYPES] }, { minItems: 1 }),
+  ),
+  values: { type: 'array' },
+  pattern: TEXT,
+  dialect: { type: 'string', pattern: '^https://json-schema\\.org/draft/2020-12/schema#?$' },
+  reference: { type: 'string', pattern: '^#/\\$defs/[^/]+$' },
+}
+
+export function jsonSchema(): Schema {
+  const properties = Object.fromEntries(Object.entries(KEYWORDS).map(([key, shape]) => [key, SHAPES[shape]]))
+  properties['enum'] = { ...SHAPES.values, minItems: 1 }
+  const description = 'A JSON Schema (2020-12).'
+  return either(description, mapping(description, properties), { type: 'boolean' })
 }

@@ -6,11 +6,17 @@
 import { type Budget, checkDepth, spend } from '../expression/budget.ts'
 import type { Json } from '../ir.ts'
 import { fieldOf, isObject } from '../json.ts'
-import { ARRAYS } from './arrays.ts'
-import { COMBINATIONS } from './combinations.ts'
-import { OBJECTS } from './objects.ts'
-import { type FormatTest, fail, Place, type Report, type Rule } from './rule.ts'
-import { SCALARS } from './scalars.ts'
+import {
+  ARRAYS,
+  COMBINATIONS,
+  type FormatTest,
+  fail,
+  OBJECTS,
+  Place,
+  type Report,
+  type Rule,
+  SCALARS,
+} from './keywords.ts'
 import { referenceName } from './vocabulary.ts'
 
 /** A fault of a value. `pointer` is a JSON pointer into the value. */

@@ -1,6 +1,4 @@
-/**
- * The arguments of `call: http` (OWS 1.0 "HTTP Call"): checked here, sent by whoever provides the effects.
- */
+/** Compiles the arguments of `call: http` and `call: openapi` and builds the request (OWS 1.0 "HTTP Call", "OpenAPI Call"). */
 
 import { type Checker, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'
@@ -8,8 +6,7 @@ import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
 import { type Authentication, compileAuthentication } from '../use/authentication.ts'
-import { compileLocal } from './local.ts'
-import type { Running } from './task.ts'
+import { compileLocal, type Running } from './task.ts'
 
 /** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
 export interface HttpBody {
@@ -22,13 +19,13 @@ export interface HttpBody {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const HTTP_OUTPUTS = ['content', 'response', 'raw']
-const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
+const HTTP_KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
 
 export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
   const given = checker.required(task, '`call: http`', 'with')
   const args = given && checker.map(given, '`with`')
   if (args === undefined) return undefined
-  checker.keys(args, '`with`', KEYS)
+  checker.keys(args, '`with`', HTTP_KEYS)
   const endpoint = compileEndpoint(args, '`with`', checker)
   const method = checker.required(args, '`with`', 'method')
   if (method !== undefined) oneOf(method, '`method`', METHODS, checker)
@@ -176,4 +173,58 @@ export function summaryOf(body: HttpBody): string {
   const uri =
     'uri' in endpoint ? endpoint.uri.map((part, i) => (i % 2 === 0 ? part : `{${part}}`)).join('') : ''
   return `${String(method).toUpperCase()} ${uri}`.trim()
+}
+
+export interface OpenApiBody {
+  readonly document: Pick<HttpBody, 'endpoint' | 'authentication'>
+  /** `operationId`, `parameters`, `output` and `redirect`. */
+  readonly arguments: Template
+  readonly authentication?: Authentication
+}
+
+const OPENAPI_KEYS = ['document', 'operationId', 'parameters', 'authentication', 'output', 'redirect']
+const OPENAPI_COMPILED = ['document', 'authentication']
+
+export function compileOpenApi(task: LocatedMap, checker: Checker): OpenApiBody | undefined {
+  const given = checker.required(task, '`call: openapi`', 'with')
+  const args = given && checker.map(given, '`with`')
+  if (args === undefined) return undefined
+  checker.keys(args, '`with`', OPENAPI_KEYS)
+  const document = compileDocument(checker.required(args, '`with`', 'document'), checker)
+  const operation = checker.required(args, '`with`', 'operationId')
+  if (operation !== undefined) checker.text(operation, '`operationId`')
+  const parameters = entryOf(args, 'parameters')?.value
+  if (parameters !== undefined && !isExpression(parameters)) checker.map(parameters, '`parameters`')
+  checkAnswer(args, checker)
+  const own = entryOf(args, 'authentication')?.value
+  const authentication = own && compileAuthentication(own, checker)
+  const rest = { ...args, entries: args.entries.filter(({ key }) => !OPENAPI_COMPILED.includes(key)) }
+  const template = checker.fields(rest, SCOPES.task)
+  if (document === undefined || template === undefined) return undefined
+  return { document, arguments: template, ...(authentication !== undefined && { authentication }) }
+}
+
+function compileDocument(value: Located | undefined, checker: Checker): OpenApiBody['document'] | undefined {
+  const document = value && checker.map(value, '`document`')
+  if (document === undefined) return undefined
+  checker.keys(document, '`document`', ['name', 'endpoint'])
+  const endpoint = compileEndpoint(document, '`document`', checker)
+  const authentication = compileOwn(document, checker)
+  return endpoint && { endpoint, ...(authentication !== undefined && { authentication }) }
+}
+
+/**
+ * The call as data: `{document: {endpoint, authentication?}, operationId, parameters?, output?, redirect?,
+ * authentication?}`.
+ * @throws FlowError (expression) where it cannot be made
+ */
+export function openApiCallOf(body: OpenApiBody, running: Running): JsonObject {
+  const { document } = body
+  const endpoint = endpointOf(document.endpoint, running)
+  const given = running.evaluate(body.arguments, running.input)
+  return {
+    ...(isObject(given) ? given : {}),
+    document: { endpoint, ...authenticated(document, running) },
+    ...authenticated(body, running),
+  }
 }

@@ -4,12 +4,18 @@ import { type CatalogueFunction, type Checker, SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
 import { isObject } from '../json.ts'
 import { entryOf, type LocatedMap, type Place } from '../located.ts'
-import { cataloguedName } from '../use/catalogs.ts'
-import { secretsOf } from '../use/secret-names.ts'
-import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
-import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
-import { compileLocal } from './local.ts'
-import type { TaskType } from './task.ts'
+import { secretsOf } from '../use/declarations.ts'
+import { cataloguedName } from '../use/functions.ts'
+import {
+  compileHttp,
+  compileOpenApi,
+  type HttpBody,
+  type OpenApiBody,
+  openApiCallOf,
+  requestOf,
+  summaryOf,
+} from './call-http.ts'
+import { compileLocal, type TaskType } from './task.ts'
 
 interface FunctionBody {
   readonly function: string

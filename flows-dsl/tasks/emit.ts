@@ -5,8 +5,7 @@ import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import { entryOf, type Located, type LocatedMap, type Place } from '../located.ts'
-import { compileLocal } from './local.ts'
-import type { Running, TaskType } from './task.ts'
+import { compileLocal, type Running, type TaskType } from './task.ts'
 
 interface EmitBody {
   readonly event: Template

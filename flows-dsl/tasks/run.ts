@@ -1,7 +1,6 @@
 /** `run`: runs another flow (OWS 1.0 "Run", "Workflow Process"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import { booleanBelow, choiceBelow } from '../choice.ts'
+import { booleanBelow, type Checker, choiceBelow, SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
 import { entryOf, type Located, type LocatedMap } from '../located.ts'
 import type { TaskType } from './task.ts'

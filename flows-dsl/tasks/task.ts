@@ -1,11 +1,10 @@
-/** Knows what a kind of task is: how it is compiled, and what it does when it begins and when something has ended. */
+/** The contract of a task type: how it compiles, what it does when it starts, and what it does when a child ends. */
 
-import type { Checker } from '../checker.ts'
+import { booleanBelow, type Checker } from '../checker.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
-import type { Located, LocatedMap } from '../located.ts'
-import type { Local } from './local.ts'
+import { entryOf, type Located, type LocatedMap } from '../located.ts'
 
 /** One entry into one task. `pointer#iteration` is unique within a run and the same at each replay. */
 export interface StepRef {
@@ -174,4 +173,29 @@ export interface TaskType<Body = unknown> {
 /** Ends a task as a list of its own has ended. */
 export function doneAs({ output, left }: Ended): Done {
   return left === 'end' ? { done: output, next: 'end' } : { done: output }
+}
+
+/** `brief`: only as long as it is, and otherwise with a task of its own; whoever is asked may not be ours. */
+export type Local = boolean | 'brief'
+
+/**
+ * `metadata: { tenon: { local: … } }` decides, where the author says so.
+ * @param call whether it may be local, and whether it is where nobody says anything
+ */
+export function compileLocal(
+  task: LocatedMap,
+  call: { readonly may: boolean; readonly does: boolean },
+  checker: Checker,
+): boolean {
+  const metadata = entryOf(task, 'metadata')?.value
+  const own = metadata?.kind === 'map' ? entryOf(metadata, 'tenon')?.value : undefined
+  const map = own && checker.map(own, '`tenon`')
+  if (map === undefined) return call.does
+  checker.keys(map, '`tenon`', ['local'])
+  const local = booleanBelow(map, 'local', call.does, checker) ?? call.does
+  const given = entryOf(map, 'local')
+  if (!local || call.may || given === undefined) return local
+  const hint = 'Calls that read may be, and those that make a document or publish an event.'
+  checker.fault('value_invalid', given.value, 'This call must not be local: it may be made twice.', hint)
+  return false
 }

@@ -1,6 +1,8 @@
-/** Knows what a definition declares by name: where it stands, and that it is compiled once for all who refer to it. */
+/** Looks up what `use` declares: components by name, extensions by task kind, and the secrets that expressions read. */
 
-import type { FaultList } from '../fault-list.ts'
+import type { Expression } from '../expression/expression.ts'
+import type { FaultList } from '../faults.ts'
+import type { Extension, Template } from '../ir.ts'
 import type { Located, LocatedEntry, LocatedMap, LocatedScalar } from '../located.ts'
 
 export const SECTIONS = ['authentications', 'catalogs', 'errors', 'functions', 'retries', 'timeouts'] as const
@@ -84,4 +86,78 @@ export class Declarations {
     this.#compiled.set(key, value)
     return value
   }
+}
+
+/** An extension, and the kinds of tasks that it extends. */
+export type ForKinds = Extension & { readonly kinds: readonly string[] }
+
+export class Extended {
+  #extensions: readonly ForKinds[] = []
+  #isOn = true
+  /** The same list at each task of a kind: written out they could be many. */
+  readonly #found = new Map<string, readonly Extension[]>()
+
+  /** Whether tasks that are compiled now are extended. */
+  get isOn(): boolean {
+    return this.#isOn
+  }
+
+  /** Extensions are compiled while nothing is extended, and extend all that is compiled after. */
+  by(compile: () => readonly ForKinds[]): void {
+    this.#isOn = false
+    this.#extensions = compile()
+    this.#isOn = true
+  }
+
+  /** What comes before and after tasks of a kind that are compiled now, in the order of declaration. */
+  of(kind: string): readonly Extension[] {
+    if (!this.#isOn || this.#extensions.length === 0) return []
+    const known = this.#found.get(kind)
+    if (known !== undefined) return known
+    const found = this.#extensions.filter(({ kinds }) => kinds.includes(kind))
+    const extensions = found.map(({ kinds: _kinds, ...extension }) => extension)
+    this.#found.set(kind, extensions)
+    return extensions
+  }
+}
+
+/** `others` says that `$secrets` stands somewhere without a name behind it. */
+interface SecretNames {
+  readonly names: readonly string[]
+  readonly others: boolean
+}
+
+export function secretsIn(expression: Expression): SecretNames {
+  const names: string[] = []
+  return { others: !collect(expression, names), names }
+}
+
+/** Names of the secrets that the expressions in a template read. */
+export function secretsOf(template: Template): readonly string[] {
+  if ('expression' in template) return secretsIn(template.expression).names
+  if ('array' in template) return template.array.flatMap(secretsOf)
+  return 'object' in template ? template.object.flatMap(([, value]) => secretsOf(value)) : []
+}
+
+/** A tree is plain JSON, so forms of expressions that come later are walked too. Answers whether all are named. */
+function collect(tree: unknown, names: string[]): boolean {
+  if (Array.isArray(tree)) return tree.map((one) => collect(one, names)).every(Boolean)
+  if (typeof tree !== 'object' || tree === null) return true
+  const node = tree as { readonly op?: string; readonly of?: unknown; readonly key?: unknown }
+  if (node.op === 'literal') return true
+  if (isSecrets(node)) return false
+  const name = node.op === 'index' && isSecrets(node.of) ? literalOf(node.key) : undefined
+  if (name === undefined) return collect(Object.values(node), names)
+  names.push(name)
+  return true
+}
+
+function isSecrets(node: unknown): boolean {
+  const { op, name } = (node ?? {}) as { readonly op?: string; readonly name?: string }
+  return op === 'variable' && name === 'secrets'
+}
+
+function literalOf(key: unknown): string | undefined {
+  const { op, value } = (key ?? {}) as { readonly op?: string; readonly value?: unknown }
+  return op === 'literal' && typeof value === 'string' ? value : undefined
 }

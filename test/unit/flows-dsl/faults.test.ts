@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
-import { WARNINGS } from '../../../flows-dsl/faults/warnings.ts'
+import { WARNINGS } from '../../../flows-dsl/faults/catalogue.ts'
 import { FAULTS, type FaultCode } from '../../../flows-dsl/faults.ts'
 import { CATALOGUE as PLATFORM } from '../../../src/resources/catalogue.ts'
 
