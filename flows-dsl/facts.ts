@@ -2,7 +2,7 @@
 
 import type { EventEstimate, Facts, TaskNode } from './ir.ts'
 import { compareText } from './json.ts'
-import type { Local } from './tasks/task.ts'
+import type { InlineOption } from './tasks/task.ts'
 
 /** Of a run that does nothing: its start, its first workflow task, its end. */
 const RUN_EVENTS = 5
@@ -25,7 +25,7 @@ const NONE: EventEstimate = { fixed: 0, perItem: 0 }
  * What a flow's tasks call, read and cost.
  * @param used names, in any order, of what they call and read
  */
-export function factsOf(
+export function computeFacts(
   tasks: readonly TaskNode[],
   used: Required<Pick<Facts, 'functions' | 'secrets'>>,
 ): Facts {
@@ -107,7 +107,7 @@ function isTask(value: unknown): value is TaskNode {
 }
 
 function isLocal(body: unknown): boolean {
-  return Boolean((body as { readonly local?: Local } | undefined)?.local)
+  return Boolean((body as { readonly local?: InlineOption } | undefined)?.local)
 }
 
 function itemsOf(body: unknown): number | undefined {

@@ -83,3 +83,12 @@ export function mergePatch(target: Members, patch: Members): Members {
 }
 
 const membersOf = (value: unknown): Members => (isMembers(value) ? value : {})
+
+type OptionalKeys<T> = { [K in keyof T]: undefined extends T[K] ? K : never }[keyof T]
+
+/** An object without its undefined properties. */
+export function omitUndefined<T extends object>(
+  object: T,
+): Omit<T, OptionalKeys<T>> & { [K in OptionalKeys<T>]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T
+}

@@ -5,7 +5,7 @@ import type { Catalogue } from '../checker.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
 import { objectOf } from '../json.ts'
 import {
-  CLOCK_BELONGS,
+  CLOCK_OPTIONS,
   CRON_CHARS_MAX,
   CRONS_MAX,
   OVERLAPS,
@@ -148,7 +148,7 @@ const SCHEDULE = {
   anyOf: ['every', 'cron', 'after', 'on', 'webhook'].map((key) => ({ required: [key] })),
   dependentRequired: { read: ['on'] },
   dependentSchemas: objectOf(
-    Object.entries(CLOCK_BELONGS).map(([key, owners]) => [
+    Object.entries(CLOCK_OPTIONS).map(([key, owners]) => [
       key,
       { anyOf: owners.map((one) => ({ required: [one] })) },
     ]),

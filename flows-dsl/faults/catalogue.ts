@@ -2,7 +2,7 @@
 /** The catalogue of diagnostics: code, explanation, an example with the fault and its fix. */
 
 /** What all faults of one code share. */
-export interface FaultKind {
+export interface DiagnosticKind {
   readonly title: string
   /** Why it is a fault, and what to do. */
   readonly explanation: string
@@ -30,7 +30,7 @@ function doubled(count: number): readonly string[] {
   return ['    f0: { set: { paid: true } }', ...calls.map((list, i) => `    f${i + 1}: { do: ${list} }`)]
 }
 
-export const SOURCE_FAULTS = {
+export const SOURCE_DIAGNOSTICS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
@@ -96,9 +96,9 @@ export const SOURCE_FAULTS = {
     example: task('set: { paid: ¦.inf }'),
     fix: task('set: { paid: true }'),
   },
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>
 
-export const SHAPE_FAULTS = {
+export const SHAPE_DIAGNOSTICS = {
   wrong_type: {
     title: 'A value has the wrong type',
     explanation:
@@ -165,9 +165,9 @@ export const SHAPE_FAULTS = {
       'do: [{ pay: { set: { paid: true } } }]',
     ),
   },
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>
 
-export const TASK_FAULTS = {
+export const TASK_DIAGNOSTICS = {
   unsupported_call: {
     title: 'A kind of call is not supported in this release',
     explanation:
@@ -219,9 +219,9 @@ export const TASK_FAULTS = {
     example: task('set: { paid: true }', 'then: ¦ship'),
     fix: task('set: { paid: true }', 'then: end'),
   },
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>
 
-export const NAME_FAULTS = {
+export const NAME_DIAGNOSTICS = {
   unknown_reference: {
     title: 'A name is not declared',
     explanation:
@@ -303,7 +303,7 @@ export const NAME_FAULTS = {
     example: task("set: { note: 'Paid ¦${ .total }' }"),
     fix: task('set: { note: \'${ "Paid \\(.total)" }\' }'),
   },
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>
 
 export const WARNINGS = {
   task_unreachable: {
@@ -321,4 +321,4 @@ export const WARNINGS = {
       '  - ship: { set: { shipped: true } }',
     ),
   },
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>

@@ -3,7 +3,7 @@
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject, RunInfo } from '../ir.ts'
 import type { Decision } from '../tasks/approve.ts'
-import type { Done, Local, StepRef } from '../tasks/task.ts'
+import type { Done, InlineOption, StepRef } from '../tasks/task.ts'
 
 /** What a line of tasks sees as `$context`. */
 export interface Memory {
@@ -73,7 +73,7 @@ export type Effect =
       readonly function: string
       readonly arguments: JsonObject
       /** Made beside the run: short, and harmless where it is made twice. */
-      readonly local?: Local
+      readonly local?: InlineOption
       /** Of a local one: others go on at the same time, and no order is known among them and it. */
       readonly beside?: true
     }

@@ -16,18 +16,18 @@ export interface Evaluation {
   readonly budget: Budget
   /** Without it, `format` is an annotation. */
   readonly hasFormat: FormatTest | undefined
-  check(schema: Json, place: Place): void
-  passes(schema: Json, place: Place): boolean
+  check(schema: Json, instance: Instance): void
+  passes(schema: Json, instance: Instance): boolean
 }
 
 /** Takes what is wrong. `missing` is the name of a required property. */
-export type Report = (place: Place, message: string, missing?: string) => void
+export type Report = (instance: Instance, message: string, missing?: string) => void
 
 /** The steps from the whole value to a part of it, the last one first; undefined for the whole. */
 type Path = { readonly key: string | number; readonly above: Path } | undefined
 
 /** A value, where it stands, and the ways to judge what stands below it. */
-export class Place {
+export class Instance {
   readonly evaluation: Evaluation
   readonly value: Json
   readonly depth: number
@@ -37,9 +37,9 @@ export class Place {
   readonly #path: Path
 
   constructor(
-    { evaluation, report }: Pick<Place, 'evaluation' | 'report'>,
+    { evaluation, report }: Pick<Instance, 'evaluation' | 'report'>,
     value: Json,
-    { depth, keyword }: Pick<Place, 'depth' | 'keyword'>,
+    { depth, keyword }: Pick<Instance, 'depth' | 'keyword'>,
     path: Path = undefined,
   ) {
     this.evaluation = evaluation
@@ -54,32 +54,32 @@ export class Place {
     return this.evaluation.budget
   }
 
-  check(schema: Json, place: Place): void {
-    this.evaluation.check(schema, place)
+  check(schema: Json, instance: Instance): void {
+    this.evaluation.check(schema, instance)
   }
 
-  passes(schema: Json, place: Place): boolean {
-    return this.evaluation.passes(schema, place)
+  passes(schema: Json, instance: Instance): boolean {
+    return this.evaluation.passes(schema, instance)
   }
 
-  /** The place of an item or a field of the value. */
-  below(key: string | number, value: Json): Place {
-    return new Place(this, value, this, { key, above: this.#path })
+  /** The instance of an item or a field of the value. */
+  child(key: string | number, value: Json): Instance {
+    return new Instance(this, value, this, { key, above: this.#path })
   }
 
-  /** The same place with another value: a name instead of the object that has it. */
-  holding(value: Json): Place {
-    return new Place(this, value, this, this.#path)
+  /** The same instance with another value: a name instead of the object that has it. */
+  withValue(value: Json): Instance {
+    return new Instance(this, value, this, this.#path)
   }
 
-  /** The same place for a keyword of a schema, one schema deeper. */
-  under(keyword: string): Place {
-    return new Place(this, this.value, { depth: this.depth + 1, keyword }, this.#path)
+  /** The same instance for a keyword of a schema, one schema deeper. */
+  atKeyword(keyword: string): Instance {
+    return new Instance(this, this.value, { depth: this.depth + 1, keyword }, this.#path)
   }
 
-  /** The same place, whose faults go elsewhere. */
-  reporting(report: Report): Place {
-    return new Place({ evaluation: this.evaluation, report }, this.value, this, this.#path)
+  /** The same instance, whose faults go elsewhere. */
+  withReporter(report: Report): Instance {
+    return new Instance({ evaluation: this.evaluation, report }, this.value, this, this.#path)
   }
 
   /** JSON pointer of the value. Made when it is asked for: most values have no fault. */
@@ -90,15 +90,15 @@ export class Place {
   }
 }
 
-/** Judges the value of a place. `schema` is the one in which the keyword stands, for keywords beside it. */
-export type Rule = (operand: Json, place: Place, schema: JsonObject) => void
+/** Judges the value of a instance. `schema` is the one in which the keyword stands, for keywords beside it. */
+export type Rule = (operand: Json, instance: Instance, schema: JsonObject) => void
 
-export function fail(place: Place, message: string): void {
-  place.report(place, message)
+export function fail(instance: Instance, message: string): void {
+  instance.report(instance, message)
 }
 
 /** `1 item`, `2 items` */
-export function counted(count: Json, noun: string, plural = `${noun}s`): string {
+export function countText(count: Json, noun: string, plural = `${noun}s`): string {
   return `${String(count)} ${count === 1 ? noun : plural}`
 }
 
@@ -106,66 +106,67 @@ export function counted(count: Json, noun: string, plural = `${noun}s`): string 
 const SHOWN_MAX = 5
 
 export const SCALARS: Readonly<Record<string, Rule>> = {
-  type: (operand, place) => {
+  type: (operand, instance) => {
     const types = (Array.isArray(operand) ? operand : [operand]).map(String)
-    if (types.some((type) => isOf(place.value, type))) return
-    fail(place, `must be ${types.map(articled).join(' or ')}`)
+    if (types.some((type) => isOf(instance.value, type))) return
+    fail(instance, `must be ${types.map(withArticle).join(' or ')}`)
   },
-  enum: (operand, place) => {
+  enum: (operand, instance) => {
     if (!Array.isArray(operand)) return
-    if (operand.some((one) => equal(one, place.value, place))) return
+    if (operand.some((one) => equal(one, instance.value, instance))) return
     const plain = operand.filter((one) => typeof one !== 'object' || one === null)
     const shown = plain.length === operand.length && plain.length <= SHOWN_MAX
     fail(
-      place,
+      instance,
       shown
         ? `must be one of ${plain.map((one) => JSON.stringify(one)).join(', ')}`
         : 'must be one of the values listed',
     )
   },
-  const: (operand, place) => {
-    if (!equal(operand, place.value, place)) fail(place, 'must be the one value there is')
+  const: (operand, instance) => {
+    if (!equal(operand, instance.value, instance)) fail(instance, 'must be the one value there is')
   },
   minimum: bound((value, limit) => value >= limit, 'at least'),
   maximum: bound((value, limit) => value <= limit, 'at most'),
   exclusiveMinimum: bound((value, limit) => value > limit, 'more than'),
   exclusiveMaximum: bound((value, limit) => value < limit, 'less than'),
   multipleOf: bound((value, of) => Number.isInteger(value / of), 'a multiple of'),
-  minLength: (operand, place) => {
-    if (typeof place.value === 'string' && lengthOf(place.value, place) < Number(operand))
-      fail(place, `must have at least ${counted(operand, 'character')}`)
+  minLength: (operand, instance) => {
+    if (typeof instance.value === 'string' && lengthOf(instance.value, instance) < Number(operand))
+      fail(instance, `must have at least ${countText(operand, 'character')}`)
   },
-  maxLength: (operand, place) => {
-    if (typeof place.value === 'string' && lengthOf(place.value, place) > Number(operand))
-      fail(place, `must have at most ${counted(operand, 'character')}`)
+  maxLength: (operand, instance) => {
+    if (typeof instance.value === 'string' && lengthOf(instance.value, instance) > Number(operand))
+      fail(instance, `must have at most ${countText(operand, 'character')}`)
   },
-  format: (operand, place) => {
-    const { value, budget, evaluation } = place
+  format: (operand, instance) => {
+    const { value, budget, evaluation } = instance
     if (typeof value !== 'string' || evaluation.hasFormat === undefined) return
     // The tests backtrack: their time may grow with the square of the length.
     spend(budget, 8 + value.length / 8 + value.length ** 2 / 1_024)
-    if (!evaluation.hasFormat(String(operand), value)) fail(place, `must match the format ${String(operand)}`)
+    if (!evaluation.hasFormat(String(operand), value))
+      fail(instance, `must match the format ${String(operand)}`)
   },
-  pattern: (operand, place) => {
-    if (typeof place.value === 'string' && !matches(String(operand), place.value, place.budget))
-      fail(place, `must match ${String(operand)}`)
+  pattern: (operand, instance) => {
+    if (typeof instance.value === 'string' && !matches(String(operand), instance.value, instance.budget))
+      fail(instance, `must match ${String(operand)}`)
   },
 }
 
 function bound(holds: (value: number, limit: number) => boolean, words: string): Rule {
-  return (operand, place) => {
-    if (typeof place.value === 'number' && typeof operand === 'number' && !holds(place.value, operand))
-      fail(place, `must be ${words} ${operand}`)
+  return (operand, instance) => {
+    if (typeof instance.value === 'number' && typeof operand === 'number' && !holds(instance.value, operand))
+      fail(instance, `must be ${words} ${operand}`)
   }
 }
 
 /** Equality of JSON Schema is that of jq: by value, numbers by their size, fields in any order. */
-function equal(a: Json, b: Json, { budget }: Place): boolean {
+function equal(a: Json, b: Json, { budget }: Instance): boolean {
   return compare(a, b, budget) === 0
 }
 
 /** In code points, as JSON Schema counts. */
-function lengthOf(text: string, { budget }: Place): number {
+function lengthOf(text: string, { budget }: Instance): number {
   spend(budget, text.length / 16)
   let length = 0
   for (const _point of text) length++
@@ -180,49 +181,49 @@ function isOf(value: Json, type: string): boolean {
   return typeof value === type
 }
 
-function articled(type: string): string {
+function withArticle(type: string): string {
   return type === 'null' ? type : `${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
 }
 
 export const ARRAYS: Readonly<Record<string, Rule>> = {
-  prefixItems: (operand, place) => {
-    const { value } = place
+  prefixItems: (operand, instance) => {
+    const { value } = instance
     if (!Array.isArray(operand) || !Array.isArray(value)) return
     for (const [index, schema] of operand.slice(0, value.length).entries())
-      place.check(schema, place.below(index, value[index] ?? null))
+      instance.check(schema, instance.child(index, value[index] ?? null))
   },
-  items: (operand, place, schema) => {
-    const { value } = place
+  items: (operand, instance, schema) => {
+    const { value } = instance
     if (!Array.isArray(value)) return
     const prefix = fieldOf(schema, 'prefixItems')
     const first = Array.isArray(prefix) ? prefix.length : 0
     for (let index = first; index < value.length; index++)
-      place.check(operand, place.below(index, value[index] ?? null))
+      instance.check(operand, instance.child(index, value[index] ?? null))
   },
-  contains: (operand, place, schema) => {
-    const { value } = place
+  contains: (operand, instance, schema) => {
+    const { value } = instance
     if (!Array.isArray(value)) return
     const least = Number(fieldOf(schema, 'minContains') ?? 1)
     const most = Number(fieldOf(schema, 'maxContains') ?? Number.POSITIVE_INFINITY)
-    const count = value.filter((item, index) => place.passes(operand, place.below(index, item))).length
-    if (count < least) fail(place, `must contain at least ${counted(least, 'such item')}`)
-    if (count > most) fail(place, `must contain at most ${counted(most, 'such item')}`)
+    const count = value.filter((item, index) => instance.passes(operand, instance.child(index, item))).length
+    if (count < least) fail(instance, `must contain at least ${countText(least, 'such item')}`)
+    if (count > most) fail(instance, `must contain at most ${countText(most, 'such item')}`)
   },
-  minItems: (operand, place) => {
-    if (Array.isArray(place.value) && place.value.length < Number(operand))
-      fail(place, `must have at least ${counted(operand, 'item')}`)
+  minItems: (operand, instance) => {
+    if (Array.isArray(instance.value) && instance.value.length < Number(operand))
+      fail(instance, `must have at least ${countText(operand, 'item')}`)
   },
-  maxItems: (operand, place) => {
-    if (Array.isArray(place.value) && place.value.length > Number(operand))
-      fail(place, `must have at most ${counted(operand, 'item')}`)
+  maxItems: (operand, instance) => {
+    if (Array.isArray(instance.value) && instance.value.length > Number(operand))
+      fail(instance, `must have at most ${countText(operand, 'item')}`)
   },
-  uniqueItems: (operand, place) => {
-    if (operand === true && hasTwins(place)) fail(place, 'must not have the same item twice')
+  uniqueItems: (operand, instance) => {
+    if (operand === true && hasTwins(instance)) fail(instance, 'must not have the same item twice')
   },
 }
 
 /** Sorted, equal items stand together. */
-function hasTwins({ value, budget }: Place): boolean {
+function hasTwins({ value, budget }: Instance): boolean {
   if (!Array.isArray(value)) return false
   spend(budget, value.length)
   const sorted = [...value].sort((a, b) => compare(a, b, budget))
@@ -230,101 +231,104 @@ function hasTwins({ value, budget }: Place): boolean {
 }
 
 export const OBJECTS: Readonly<Record<string, Rule>> = {
-  properties: object((operand, place, value) => {
-    for (const [name, schema] of fieldsOf(operand, place)) {
+  properties: forObjects((operand, instance, value) => {
+    for (const [name, schema] of fieldsOf(operand, instance)) {
       const field = fieldOf(value, name)
-      if (field !== undefined) place.check(schema, place.below(name, field))
+      if (field !== undefined) instance.check(schema, instance.child(name, field))
     }
   }),
-  patternProperties: object((operand, place, value) => {
-    for (const [pattern, schema] of fieldsOf(operand, place)) {
-      for (const [name, field] of fieldsOf(value, place)) {
-        if (matches(pattern, name, place.budget)) place.check(schema, place.below(name, field))
+  patternProperties: forObjects((operand, instance, value) => {
+    for (const [pattern, schema] of fieldsOf(operand, instance)) {
+      for (const [name, field] of fieldsOf(value, instance)) {
+        if (matches(pattern, name, instance.budget)) instance.check(schema, instance.child(name, field))
       }
     }
   }),
-  additionalProperties: object((operand, place, value, schema) => {
+  additionalProperties: forObjects((operand, instance, value, schema) => {
     const named = fieldOf(schema, 'properties') ?? {}
     const patterns = Object.keys(fieldOf(schema, 'patternProperties') ?? {})
-    for (const [name, field] of fieldsOf(value, place)) {
+    for (const [name, field] of fieldsOf(value, instance)) {
       if (isObject(named) && Object.hasOwn(named, name)) continue
-      if (patterns.some((pattern) => matches(pattern, name, place.budget))) continue
-      place.check(operand, place.below(name, field))
+      if (patterns.some((pattern) => matches(pattern, name, instance.budget))) continue
+      instance.check(operand, instance.child(name, field))
     }
   }),
-  propertyNames: object((operand, place, value) => {
-    for (const [name] of fieldsOf(value, place)) {
-      if (!place.passes(operand, place.holding(name)))
-        fail(place.below(name, null), 'has a name that is not allowed')
+  propertyNames: forObjects((operand, instance, value) => {
+    for (const [name] of fieldsOf(value, instance)) {
+      if (!instance.passes(operand, instance.withValue(name)))
+        fail(instance.child(name, null), 'has a name that is not allowed')
     }
   }),
-  required: object((operand, place, value) => {
-    if (Array.isArray(operand)) requireAll(operand, place, value)
+  required: forObjects((operand, instance, value) => {
+    if (Array.isArray(operand)) requireAll(operand, instance, value)
   }),
-  minProperties: object((operand, place, value) => {
-    if (countOf(value, place) < Number(operand))
-      fail(place, `must have at least ${counted(operand, 'property', 'properties')}`)
+  minProperties: forObjects((operand, instance, value) => {
+    if (countOf(value, instance) < Number(operand))
+      fail(instance, `must have at least ${countText(operand, 'property', 'properties')}`)
   }),
-  maxProperties: object((operand, place, value) => {
-    if (countOf(value, place) > Number(operand))
-      fail(place, `must have at most ${counted(operand, 'property', 'properties')}`)
+  maxProperties: forObjects((operand, instance, value) => {
+    if (countOf(value, instance) > Number(operand))
+      fail(instance, `must have at most ${countText(operand, 'property', 'properties')}`)
   }),
-  dependentRequired: object((operand, place, value) => {
-    for (const [name, names] of fieldsOf(operand, place)) {
-      if (Object.hasOwn(value, name) && Array.isArray(names)) requireAll(names, place, value)
+  dependentRequired: forObjects((operand, instance, value) => {
+    for (const [name, names] of fieldsOf(operand, instance)) {
+      if (Object.hasOwn(value, name) && Array.isArray(names)) requireAll(names, instance, value)
     }
   }),
-  dependentSchemas: object((operand, place, value) => {
-    for (const [name, schema] of fieldsOf(operand, place)) {
-      if (Object.hasOwn(value, name)) place.check(schema, place)
+  dependentSchemas: forObjects((operand, instance, value) => {
+    for (const [name, schema] of fieldsOf(operand, instance)) {
+      if (Object.hasOwn(value, name)) instance.check(schema, instance)
     }
   }),
 }
 
 /** A rule that lets all pass that is no object. */
-function object(rule: (operand: Json, place: Place, value: JsonObject, schema: JsonObject) => void): Rule {
-  return (operand, place, schema) => {
-    if (isObject(place.value)) rule(operand, place, place.value, schema)
+function forObjects(
+  rule: (operand: Json, instance: Instance, value: JsonObject, schema: JsonObject) => void,
+): Rule {
+  return (operand, instance, schema) => {
+    if (isObject(instance.value)) rule(operand, instance, instance.value, schema)
   }
 }
 
-function countOf(value: JsonObject, { budget }: Place): number {
+function countOf(value: JsonObject, { budget }: Instance): number {
   const { length } = Object.keys(value)
   spend(budget, length)
   return length
 }
 
-function fieldsOf(value: Json, { budget }: Place): readonly (readonly [string, Json])[] {
+function fieldsOf(value: Json, { budget }: Instance): readonly (readonly [string, Json])[] {
   const fields = isObject(value) ? Object.entries(value) : []
   spend(budget, fields.length)
   return fields
 }
 
-function requireAll(names: readonly Json[], place: Place, value: JsonObject): void {
-  spend(place.budget, names.length)
+function requireAll(names: readonly Json[], instance: Instance, value: JsonObject): void {
+  spend(instance.budget, names.length)
   for (const name of names) {
     const missing = String(name)
-    if (!Object.hasOwn(value, missing)) place.report(place, `must have the property \`${missing}\``, missing)
+    if (!Object.hasOwn(value, missing))
+      instance.report(instance, `must have the property \`${missing}\``, missing)
   }
 }
 
 export const COMBINATIONS: Readonly<Record<string, Rule>> = {
-  allOf: (operand, place) => {
-    for (const schema of listOf(operand)) place.check(schema, place)
+  allOf: (operand, instance) => {
+    for (const schema of listOf(operand)) instance.check(schema, instance)
   },
-  anyOf: (operand, place) => {
-    if (countPassing(operand, place) === 0) fail(place, 'must be as one of the alternatives says')
+  anyOf: (operand, instance) => {
+    if (countPassing(operand, instance) === 0) fail(instance, 'must be as one of the alternatives says')
   },
-  oneOf: (operand, place) => {
-    const count = countPassing(operand, place)
-    if (count !== 1) fail(place, `must be as exactly one of the alternatives says, not ${count} of them`)
+  oneOf: (operand, instance) => {
+    const count = countPassing(operand, instance)
+    if (count !== 1) fail(instance, `must be as exactly one of the alternatives says, not ${count} of them`)
   },
-  not: (operand, place) => {
-    if (place.passes(operand, place)) fail(place, 'must not be as it is')
+  not: (operand, instance) => {
+    if (instance.passes(operand, instance)) fail(instance, 'must not be as it is')
   },
-  if: (operand, place, schema) => {
-    const branch = fieldOf(schema, place.passes(operand, place) ? 'then' : 'else')
-    if (branch !== undefined) place.check(branch, place)
+  if: (operand, instance, schema) => {
+    const branch = fieldOf(schema, instance.passes(operand, instance) ? 'then' : 'else')
+    if (branch !== undefined) instance.check(branch, instance)
   },
 }
 
@@ -332,6 +336,6 @@ function listOf(operand: Json): readonly Json[] {
   return Array.isArray(operand) ? operand : []
 }
 
-function countPassing(operand: Json, place: Place): number {
-  return listOf(operand).filter((schema) => place.passes(schema, place)).length
+function countPassing(operand: Json, instance: Instance): number {
+  return listOf(operand).filter((schema) => instance.passes(schema, instance)).length
 }

@@ -13,7 +13,7 @@ const PROGRAMS = new Map<string, Program>()
 const PROGRAMS_MAX = 100
 
 /** Why a pattern is not taken; undefined where it is. */
-export function patternFault(pattern: string): string | undefined {
+export function patternError(pattern: string): string | undefined {
   if (pattern.length > LENGTH_MAX) return `is longer than ${LENGTH_MAX} characters`
   if (!compiles(pattern)) return 'is not a regular expression (ECMA-262, unicode mode)'
   try {

@@ -11,8 +11,8 @@ import {
   COMBINATIONS,
   type FormatTest,
   fail,
+  Instance,
   OBJECTS,
-  Place,
   type Report,
   type Rule,
   SCALARS,
@@ -50,46 +50,46 @@ export function schemaErrors(
   hasFormat?: FormatTest,
 ): readonly SchemaError[] {
   const errors: SchemaError[] = []
-  const report: Report = (place, message, missing) => {
+  const report: Report = (instance, message, missing) => {
     if (errors.length >= ERRORS_MAX) return
-    const { pointer, keyword } = place
+    const { pointer, keyword } = instance
     errors.push({ pointer, message, keyword, ...(missing !== undefined && { missing }) })
   }
   const evaluation = { root: schema, budget, hasFormat, check, passes }
-  check(schema, new Place({ evaluation, report }, value, { depth: 1, keyword: '' }))
+  check(schema, new Instance({ evaluation, report }, value, { depth: 1, keyword: '' }))
   return errors
 }
 
-function check(schema: Json, place: Place): void {
-  const { budget, depth } = place
+function check(schema: Json, instance: Instance): void {
+  const { budget, depth } = instance
   spend(budget, 1)
   checkDepth(budget, depth)
-  if (schema === false) forbid(place)
+  if (schema === false) forbid(instance)
   if (!isObject(schema)) return
   for (const keyword of Object.keys(schema)) {
     spend(budget, 1)
-    RULES.get(keyword)?.(schema[keyword] ?? null, place.under(keyword), schema)
+    RULES.get(keyword)?.(schema[keyword] ?? null, instance.atKeyword(keyword), schema)
   }
 }
 
-function forbid(place: Place): void {
-  fail(place.keyword === 'additionalProperties' ? place : place.under('false'), 'is not allowed')
+function forbid(instance: Instance): void {
+  fail(instance.keyword === 'additionalProperties' ? instance : instance.atKeyword('false'), 'is not allowed')
 }
 
 /** Whether a value is as a schema says, without a word about what is wrong. */
-function passes(schema: Json, place: Place): boolean {
+function passes(schema: Json, instance: Instance): boolean {
   let isSound = true
   const report = () => {
     isSound = false
   }
-  check(schema, place.reporting(report))
+  check(schema, instance.withReporter(report))
   return isSound
 }
 
-function follow(operand: Json, place: Place): void {
-  const { root } = place.evaluation
+function follow(operand: Json, instance: Instance): void {
+  const { root } = instance.evaluation
   const name = typeof operand === 'string' ? referenceName(operand) : undefined
   const definitions = isObject(root) ? fieldOf(root, '$defs') : undefined
   if (name === undefined || definitions === undefined || !isObject(definitions)) return
-  check(fieldOf(definitions, name) ?? true, place)
+  check(fieldOf(definitions, name) ?? true, instance)
 }
