@@ -1,6 +1,11 @@
 /** The language schema of tasks, errors and events. */
 
 import type { Catalogue } from '../checker.ts'
+import { ON_DEADLINE, ON_REJECT, QUORUM_MAX } from '../tasks/approve.ts'
+import { ATTRIBUTE } from '../tasks/event-filters.ts'
+import { ITERATIONS_MAX, ON_ERROR } from '../tasks/for.ts'
+import { POINTER } from '../tasks/raise.ts'
+import { FLOW_NAME } from '../tasks/run.ts'
 import { callTasks } from './calls.ts'
 import {
   EXPRESSION,
@@ -12,17 +17,12 @@ import {
   namedList,
   ref,
   type Schema,
+  type TaskKeys,
   THEN,
   text,
   variable,
   word,
 } from './values.ts'
-
-/** The keys of one kind; those that are required name it. */
-interface Kind {
-  readonly keys: Readonly<Record<string, Schema>>
-  readonly required: readonly string[]
-}
 
 const COMMON: Readonly<Record<string, Schema>> = {
   if: ref('condition', 'The task is skipped where this does not hold. `.` is the data that comes in.'),
@@ -80,11 +80,11 @@ const LOOP = mapping(
     at: variable('The variable that has the number of the item, from 0.', 'index'),
     concurrency: count(
       'How many are run at the same time; one after the other where nothing is said.',
-      1_000,
+      ITERATIONS_MAX,
     ),
     onError: word(
       'What an iteration that faults does: it faults the task, or yields its error.',
-      ['fail', 'continue'],
+      ON_ERROR,
       true,
     ),
   },
@@ -100,22 +100,20 @@ const CASE = mapping(
   [THEN],
 )
 
-const FLOW_NAME = { pattern: '^[\\w.+-]{1,128}$' }
-
 const RUN = mapping(
   'What is run.',
   {
     workflow: mapping(
       'Another flow.',
       {
-        namespace: text('The namespace of the flow.', FLOW_NAME),
-        name: text('The name of the flow.', FLOW_NAME),
-        version: text('Its version.', { ...FLOW_NAME, default: 'latest' }),
+        namespace: text('The namespace of the flow.', { pattern: FLOW_NAME }),
+        name: text('The name of the flow.', { pattern: FLOW_NAME }),
+        version: text('Its version.', { pattern: FLOW_NAME, default: 'latest' }),
         input: either('Its input.', { type: 'object' }, EXPRESSION),
       },
       ['namespace', 'name'],
     ),
-    await: { description: 'Whether the task lasts as long as the flow that it runs.', ...flag(true) },
+    await: flag('Whether the task lasts as long as the flow that it runs.', true),
     return: word(
       'What the task yields: the output of the flow (stdout), or nothing.',
       ['stdout', 'none'],
@@ -136,78 +134,61 @@ const APPROVE: Schema = {
         list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
         text('An expression that yields a list of names.'),
       ),
-      quorum: { ...count('How many must approve.', 100), default: 1 },
+      quorum: { ...count('How many must approve.', QUORUM_MAX), default: 1 },
       deadline: ref('duration', 'How long there is to decide.'),
-      fourEyes: { description: 'Whoever started the run may not decide.', ...flag(true) },
-      onDeadline: word('What becomes of it when the time is over.', ['fault', 'reject', 'approve'], true),
-      onReject: word('What a rejection is: an output, or an error.', ['continue', 'fault'], true),
+      fourEyes: flag('Whoever started the run may not decide.', true),
+      onDeadline: word('What becomes of it when the time is over.', ON_DEADLINE, true),
+      onReject: word('What a rejection is: an output, or an error.', ON_REJECT, true),
     },
     ['approvers'],
   ),
   dependentRequired: { onDeadline: ['deadline'] },
 }
 
-const KINDS: readonly Kind[] = [
-  { keys: { approve: APPROVE }, required: ['approve'] },
-  { keys: { do: ref('tasks', 'Runs tasks, one after the other.') }, required: ['do'] },
-  {
-    keys: { emit: mapping('Publishes an event.', { event: ref('event') }, ['event']) },
-    required: ['emit'],
-  },
-  {
-    keys: {
+/** @param required by default the first key */
+const kind = (
+  keys: Readonly<Record<string, Schema>>,
+  required: readonly string[] = Object.keys(keys).slice(0, 1),
+): TaskKeys => ({ keys, required })
+
+const KINDS: readonly TaskKeys[] = [
+  kind({ approve: APPROVE }),
+  kind({ do: ref('tasks', 'Runs tasks, one after the other.') }),
+  kind({ emit: mapping('Publishes an event.', { event: ref('event') }, ['event']) }),
+  kind(
+    {
       for: LOOP,
       while: ref('condition', 'Asked before each iteration; where it does not hold, the loop ends.'),
       do: ref('tasks', 'Runs tasks for each item.'),
     },
-    required: ['for', 'do'],
-  },
-  {
-    keys: {
-      fork: mapping(
-        'Runs branches at the same time.',
-        {
-          branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
-          compete: {
-            description: 'The first to end gives the output; the others are cancelled.',
-            ...flag(false),
-          },
-        },
-        ['branches'],
-      ),
-    },
-    required: ['fork'],
-  },
-  {
-    keys: {
-      listen: mapping('Waits for events.', { to: ref('listenTo'), read: ref('read') }, ['to']),
-      foreach: ref('foreach'),
-    },
-    required: ['listen'],
-  },
-  {
-    keys: {
-      raise: mapping(
-        'Ends in an error.',
-        {
-          error: either('The error.', ref('error'), text('The name of an error under `use.errors`.')),
-        },
-        ['error'],
-      ),
-    },
-    required: ['raise'],
-  },
-  { keys: { run: RUN }, required: ['run'] },
-  {
-    keys: { set: either('The output, with expressions in it.', { type: 'object' }, EXPRESSION) },
-    required: ['set'],
-  },
-  { keys: { switch: namedList('Goes where the first case that holds says.', CASE) }, required: ['switch'] },
-  {
-    keys: { try: ref('tasks', 'Tasks whose errors are caught.'), catch: ref('catch') },
-    required: ['try', 'catch'],
-  },
-  { keys: { wait: ref('duration', 'Lets time pass.') }, required: ['wait'] },
+    ['for', 'do'],
+  ),
+  kind({
+    fork: mapping(
+      'Runs branches at the same time.',
+      {
+        branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
+        compete: flag('The first to end gives the output; the others are cancelled.', false),
+      },
+      ['branches'],
+    ),
+  }),
+  kind({
+    listen: mapping('Waits for events.', { to: ref('listenTo'), read: ref('read') }, ['to']),
+    foreach: ref('foreach'),
+  }),
+  kind({
+    raise: mapping(
+      'Ends in an error.',
+      { error: either('The error.', ref('error'), text('The name of an error under `use.errors`.')) },
+      ['error'],
+    ),
+  }),
+  kind({ run: RUN }),
+  kind({ set: either('The output, with expressions in it.', { type: 'object' }, EXPRESSION) }),
+  kind({ switch: namedList('Goes where the first case that holds says.', CASE) }),
+  kind({ try: ref('tasks', 'Tasks whose errors are caught.'), catch: ref('catch') }, ['try', 'catch']),
+  kind({ wait: ref('duration', 'Lets time pass.') }),
 ]
 
 /** `tasks` is a list of them, `task` one of any kind. */
@@ -219,11 +200,11 @@ export function taskSchemas(catalogue: Catalogue): Record<string, Schema> {
 }
 
 /** Editors show the title where they offer one kind among others. */
-function taskOf({ keys, required }: Kind): Schema {
-  const [kind = ''] = required
+function taskOf({ keys, required }: TaskKeys): Schema {
+  const [name = ''] = required
   const called = keys['call']?.['const']
   return {
-    title: called === undefined ? kind : `${kind}: ${String(called)}`,
+    title: called === undefined ? name : `${name}: ${String(called)}`,
     type: 'object',
     properties: { ...keys, ...COMMON },
     required: [...required],
@@ -290,7 +271,7 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
       detail: text('What happened this time, for people.'),
       instance: either(
         'The JSON pointer of what it comes from; that of the task where nothing is said.',
-        { type: 'string', pattern: '^(?:/(?:[^~/]|~[01])*)+$' },
+        { type: 'string', pattern: POINTER },
         EXPRESSION,
       ),
     },
@@ -367,7 +348,7 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
           'Attributes and what they must be; an expression yields the value, or says whether it fits.',
         type: 'object',
         properties: { ...attributes({}), data: ref('filter', 'What the data must be.') },
-        propertyNames: { pattern: '^[a-z0-9]{1,20}$' },
+        propertyNames: { pattern: ATTRIBUTE },
         minProperties: 1,
       },
       correlate: named(

@@ -1,6 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
 /** Builders of the language schema, and the values that occur in many places: expressions, durations, names, data. */
 
+import { RESERVED, VARIABLE } from '../checker.ts'
+import { ISO_DURATION } from '../duration.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { KEYWORDS, type Shape, TYPES } from '../schema/vocabulary.ts'
 
@@ -23,12 +25,12 @@ export function mapping(
   }
 }
 
-/** A mapping of names that the author chooses. */
+/** A mapping with arbitrary keys. */
 export function named(description: string, each: Schema, names: Schema = {}): Schema {
   return { description, type: 'object', propertyNames: names, additionalProperties: each }
 }
 
-/** A list of mappings, each of one name. */
+/** A list of single-key mappings. */
 export function namedList(description: string, each: Schema, names: Schema = {}): Schema {
   const item = {
     ...named('One name, with what it stands for below.', each, names),
@@ -46,45 +48,48 @@ export function text(description: string, more: Schema = {}): Schema {
   return { description, type: 'string', ...more }
 }
 
-/** One of several words; the first is what counts where nothing is said, if `isDefault`. */
+/** One of several words; with `isDefault`, the first is the default. */
 export function word(description: string, words: readonly string[], isDefault = false): Schema {
   const fallback = words[0] ?? ''
   return { description, enum: [...words], ...(isDefault && { default: fallback }) }
 }
 
-export function flag(fallback: boolean): Schema {
-  return { type: 'boolean', default: fallback }
+export function flag(description: string, fallback: boolean): Schema {
+  return { description, type: 'boolean', default: fallback }
 }
 
-/** What stands under that name in `$defs`. */
+/** The keys of one task type; the required ones identify it. */
+export interface TaskKeys {
+  readonly keys: Readonly<Record<string, Schema>>
+  readonly required: readonly string[]
+}
+
+/** A reference to a name under `$defs`. */
 export function ref(name: string, description?: string): Schema {
   return { ...(description !== undefined && { description }), $ref: `#/$defs/${name}` }
 }
 
-/** The first of these that fits. */
+/** At least one of these schemas. */
 export function either(description: string, ...schemas: readonly Schema[]): Schema {
   return { description, anyOf: [...schemas] }
 }
 
-/** `if`, `then` and `else`, whose middle word is one of JavaScript's too. */
+/** `if`, `then` and `else`. Built from entries, because a literal with `then` looks like a thenable. */
 export function when(condition: Json, consequence: Schema, otherwise?: Schema): Schema {
   const more: [string, Json][] = otherwise === undefined ? [] : [['else', otherwise]]
   return Object.fromEntries([['if', condition], ['then', consequence], ...more])
 }
 
-/** A key of the language that JavaScript has as well, so that it is no property of a literal. */
+/** The key `then` as a constant, because a literal with `then` looks like a thenable. */
 export const THEN = 'then'
 
-/** A string with an expression in it. */
+/** A string that contains an expression. */
 export const EXPRESSION: Schema = { type: 'string', pattern: '\\$\\{' }
-
-/** Names of variables that the language has itself. */
-const RESERVED = ['context', 'input', 'output', 'task', 'workflow', 'runtime', 'secrets', 'authorization']
 
 /** The name of a variable, without `$`. */
 export const variable = (description: string, fallback: string): Schema => ({
-  ...text(description, { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', default: fallback }),
-  not: { enum: RESERVED },
+  ...text(description, { pattern: VARIABLE, default: fallback }),
+  not: { enum: [...RESERVED] },
 })
 
 const units = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
@@ -109,7 +114,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
       milliseconds: units('milliseconds'),
     }),
     text('An ISO 8601 duration without years and months.', {
-      pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
+      pattern: ISO_DURATION,
       examples: ['PT30S', 'PT5M', 'P1DT12H'],
     }),
   ),
@@ -151,7 +156,7 @@ const SCHEMA = ref('jsonSchema')
 const TEXT: Schema = { type: 'string' }
 const TEXTS = list('Texts.', TEXT)
 
-/** What the compiler asks of each, but for what patterns say and where references lead. */
+/** What the compiler checks of each, except the syntax of patterns and the targets of references. */
 const SHAPES: Readonly<Record<Shape, Schema>> = {
   any: {},
   schema: SCHEMA,

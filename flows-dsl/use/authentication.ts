@@ -83,21 +83,21 @@ function checkTexts(map: MapNode, what: string, keys: readonly string[], context
 }
 
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
-const GRANTS = ['authorization_code', 'client_credentials', 'password', 'refresh_token', TOKEN_EXCHANGE]
-const CLIENT_AUTHENTICATIONS = [
+export const GRANTS = ['authorization_code', 'client_credentials', 'password', 'refresh_token', TOKEN_EXCHANGE]
+export const CLIENT_AUTHENTICATIONS = [
   'client_secret_basic',
   'client_secret_post',
   'client_secret_jwt',
   'private_key_jwt',
   'none',
 ]
-const ENCODINGS = ['application/x-www-form-urlencoded', 'application/json']
+export const ENCODINGS = ['application/x-www-form-urlencoded', 'application/json']
 const LISTS = ['issuers', 'scopes', 'audiences']
 const TEXTS = ['username', 'password']
 const TOKENS = ['subject', 'actor']
 const OAUTH2_KEYS = ['authority', 'grant', 'client', 'request', ...LISTS, ...TEXTS, ...TOKENS]
 
-export function checkOauth2(map: MapNode, context: CompileContext): void {
+function checkOauth2(map: MapNode, context: CompileContext): void {
   checkBoth(map, '`oauth2`', [...OAUTH2_KEYS, 'endpoints'], context)
   const endpoints = context.optionalMap(map, 'endpoints')
   if (endpoints !== undefined)
@@ -105,7 +105,7 @@ export function checkOauth2(map: MapNode, context: CompileContext): void {
 }
 
 /** The endpoints are discovered from the authority. */
-export function checkOidc(map: MapNode, context: CompileContext): void {
+function checkOidc(map: MapNode, context: CompileContext): void {
   checkBoth(map, '`oidc`', OAUTH2_KEYS, context)
 }
 
