@@ -32,12 +32,12 @@ export interface CompileOptions {
   readonly depthMax?: number
 }
 
-/** `definition` says where in the source each value stands (located.ts, `nodeAt`). */
+/** `definition` maps JSON pointers to source locations (`nodeAt`). */
 interface Flow {
   readonly ir: FlowIR
   readonly definition: SourceNode
   readonly faults: readonly []
-  /** What is hardly meant, and stops nothing. */
+  /** Diagnostics of suspicious code that do not prevent publishing. */
   readonly warnings: readonly Diagnostic[]
 }
 
@@ -52,14 +52,14 @@ export type Compiled = Flow | NoFlow
 
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
-/** Of the lexer: some eight a line. Reading costs about 10 µs each, and whoever reads waits for it. */
+/** About eight per line; each costs about 10 µs of blocking CPU time. */
 const LEXEMES_MAX = 50_000
 const SYNTAX_ERRORS_MAX = 20
 const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
 /**
  * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
- * @returns the compiled flow with its warnings, or all faults (the first 100 of either) by their places; never throws
+ * @returns the compiled flow with its warnings, or its diagnostics (the first 100 of either) in source order; never throws
  */
 export function compile(source: string, options: CompileOptions): Compiled {
   const context = new CompileContext(options.catalogue)
@@ -89,7 +89,7 @@ function checkSize(
   return false
 }
 
-/** Reads one source: tokens, then documents, then values with places. */
+/** Parses one source: tokens, then documents, then source nodes. */
 class SourceReader {
   readonly #source: string
   readonly #context: CompileContext

@@ -5,14 +5,14 @@ import { compareText, type Json, type JsonObject, objectOf } from './json.ts'
 
 export type { Json, JsonObject } from './json.ts'
 
-/** A value with expressions in it. Only these are evaluated; what they yield never is. */
+/** A value that contains expressions. Only these are evaluated; their results never are. */
 export type Template =
   | { readonly literal: Json }
   | { readonly expression: Expression }
   | { readonly object: readonly (readonly [key: string, value: Template])[] }
   | { readonly array: readonly Template[] }
 
-/** One task. What all kinds share stands here; `body` belongs to the kind (tasks/<kind>.ts). */
+/** One task: the fields that all task types share; `body` belongs to the type (tasks/<kind>.ts). */
 export interface TaskNode<Body = unknown> {
   readonly kind: string
   readonly name: string
@@ -31,7 +31,7 @@ export interface TaskNode<Body = unknown> {
   readonly next?: string
   /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
   readonly compensate?: readonly TaskNode[]
-  /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
+  /** Whether an uncaught error of this task, or of one within it, suspends it until an operator decides. */
   readonly onFault?: 'hold' | 'fail'
   readonly body: Body
 }
@@ -199,16 +199,16 @@ function write(value: unknown): string {
   return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`).join(',')}}`
 }
 
-/** What `$workflow` says of the run. `started_at` is an ISO 8601 time. */
+/** The execution as `$workflow` describes it. `started_at` is an ISO 8601 time. */
 export interface RunInfo {
   readonly id: string
   readonly started_at: string
   readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
-  /** Who has started it: a subject. */
+  /** The subject that started the execution. */
   readonly started_by?: string
-  /** What `$secrets` shows: handles that stand for the values, which never come here. */
+  /** The value of `$secrets`: handles. The secret values never reach the interpreter. */
   readonly secrets?: JsonObject
-  /** Tasks entered before the run is taken for an endless loop. */
+  /** The maximum of steps; beyond it the execution faults as an endless loop. */
   readonly stepsMax?: number
 }
 
@@ -224,8 +224,8 @@ export function timeOf(ms: number): JsonObject {
 }
 
 /**
- * Fills a template in. What an expression yields is put in as it is: text in data that looks like one stays
- * text.
+ * Evaluates a template. Results of expressions are inserted verbatim: text in data that looks like an expression is not
+ * evaluated.
  */
 export function fill(template: Template, evaluate: (expression: Expression) => Json): Json {
   if ('literal' in template) return template.literal

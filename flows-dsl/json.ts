@@ -14,7 +14,7 @@ export function objectOf(entries: Iterable<readonly [string, Json]>): JsonObject
   return Object.fromEntries(entries)
 }
 
-/** Reads an own field; nothing is ever inherited. */
+/** Reads an own field, never an inherited one. */
 export function fieldOf(object: Readonly<Record<string, Json>>, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined
 }
@@ -46,7 +46,7 @@ export function utf8Length(text: string): number {
   return bytes
 }
 
-/** Cuts a text to at most `bytesMax` bytes of UTF-8, never through a code point. */
+/** Truncates a text to at most `bytesMax` bytes of UTF-8, never within a code point. */
 export function clip(text: string, bytesMax: number): string {
   let bytes = 0
   let clipped = ''
@@ -58,10 +58,10 @@ export function clip(text: string, bytesMax: number): string {
   return clipped
 }
 
-/** A step of a JSON pointer as it was before it stood in one (RFC 6901 §4). */
+/** Decodes a token of a JSON pointer (RFC 6901 §4). */
 export const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
 
-/** One more step of a JSON pointer (RFC 6901 §3). */
+/** Appends a token to a JSON pointer (RFC 6901 §3). */
 export function pointerTo(parent: string, key: string | number): string {
   return `${parent}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
@@ -71,7 +71,7 @@ type Members = Record<string, unknown>
 const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What the target becomes; neither is changed. @param patch no deeper than a document may be */
+/** JSON Merge Patch (RFC 7396). Changes neither argument. @param patch recursion is as deep as the patch */
 export function mergePatch(target: Members, patch: Members): Members {
   const merged = new Map(Object.entries(target))
   for (const [name, value] of Object.entries(patch)) {

@@ -11,7 +11,7 @@ import {
   type TraceEntry,
 } from '../simulator/simulation.ts'
 
-/** What is not given is not looked at, but for `status`, which is `completed` then. */
+/** Only the given fields are compared; `status` defaults to `completed`. */
 interface Expectation {
   readonly status?: Simulated['status']
   /** The whole output. */
@@ -40,7 +40,7 @@ const isText: Check = (value) => typeof value === 'string'
 const isList = (value: Json | undefined): value is Json[] => Array.isArray(value)
 const isStatus: Check = (value) => STATUSES.includes(String(value))
 
-/** Each key, and what its value must be. */
+/** The check of each key. */
 const CASE: Readonly<Record<string, Check>> = {
   name: isText,
   input: isAny,
@@ -62,7 +62,7 @@ const EXPECT: Readonly<Record<string, Check>> = {
 /**
  * The cases of a file.
  * @param value a list of cases
- * @throws SimulationInvalid where it is none: its pointer says what is wrong
+ * @throws SimulationInvalid if it is invalid, with a pointer to the error
  */
 export function casesIn(value: Json): readonly FlowCase[] {
   if (!Array.isArray(value)) throw new SimulationInvalid('', 'Cases are a list.')
@@ -92,12 +92,12 @@ function checked(value: Json, at: string, keys: Readonly<Record<string, Check>>)
 
 export interface CheckedCase {
   readonly name: string
-  /** None where all is as expected. */
+  /** Empty if everything is as expected. */
   readonly differences: readonly Difference[]
   readonly simulated: Simulated
 }
 
-/** Simulates a case and compares. @throws SimulationInvalid where the case makes no sense to the flow */
+/** Simulates a case and compares the result. @throws SimulationInvalid if the case does not fit the flow */
 export function checkCase(ir: FlowIR, { name, expect, ...simulation }: FlowCase): CheckedCase {
   const simulated = simulate(ir, simulation)
   const { status = 'completed', output, error, compensation, steps, calls } = expect
@@ -114,7 +114,7 @@ export function checkCase(ir: FlowIR, { name, expect, ...simulation }: FlowCase)
   return { name, differences: found, simulated }
 }
 
-/** A step more or less moves all others, so the order is told as a whole. */
+/** One step more or less shifts all others, so the order is compared as a whole. */
 function stepsDiffer(expected: readonly string[], trace: readonly TraceEntry[]): readonly Difference[] {
   const entered = trace.filter(({ phase }) => phase === 'started' || phase === 'skipped')
   const found = entered.map(({ phase, name }) => (phase === 'skipped' ? `-${name}` : name))
@@ -136,7 +136,7 @@ export interface Difference {
 }
 
 /**
- * Every place where two values differ, in the order of what was expected.
+ * All differences of two values, in the order of the expected one.
  * @param partly whether objects may have more fields than expected
  */
 export function differences(

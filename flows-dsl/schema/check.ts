@@ -1,4 +1,4 @@
-/** Knows which schemas a definition may hold: every word known, every reference there, every pattern cheap. */
+/** Checks the JSON Schemas in a definition: known keywords, existing references, patterns of linear time. */
 
 import type { CompileContext } from '../checker.ts'
 import type { Json } from '../ir.ts'
@@ -6,23 +6,23 @@ import { type MapEntry, type MapNode, nodeToJson, type SourceNode, valueAt } fro
 import { patternError } from './pattern.ts'
 import { DIALECT, KEYWORDS, LATER_KEYWORDS, referenceName, type Shape, TYPES } from './vocabulary.ts'
 
-/** One schema of a definition while it is checked. */
+/** The state of checking one schema. */
 interface SchemaContext {
   readonly context: CompileContext
-  /** `$defs` at the top. */
+  /** `$defs` of the root. */
   readonly definitions: MapNode | undefined
 }
 
 /**
- * Checks a schema (JSON Schema 2020-12); its faults go to `context`.
- * @returns the schema as data, or undefined where it has a fault
+ * Checks a schema (JSON Schema 2020-12); diagnostics go to `context`.
+ * @returns the schema as data, or undefined if it has diagnostics
  */
 export function checkSchema(given: SourceNode, context: CompileContext): Json | undefined {
   const before = context.diagnostics.length
   const definitions = given.kind === 'map' ? valueAt(given, '$defs') : undefined
   const schemaContext = { context, definitions: definitions?.kind === 'map' ? definitions : undefined }
   schema(given, schemaContext)
-  if (schemaContext.definitions !== undefined) refuseCircles(schemaContext.definitions, context)
+  if (schemaContext.definitions !== undefined) checkCycles(schemaContext.definitions, context)
   return context.diagnostics.length === before ? nodeToJson(given) : undefined
 }
 
@@ -134,17 +134,17 @@ function entriesOf({ key, value }: MapEntry, { context }: SchemaContext): readon
   return context.map(value, `\`${key}\``)?.entries ?? []
 }
 
-/** A definition that leads back to itself would be checked for ever. */
-function refuseCircles(definitions: MapNode, context: CompileContext): void {
+/** Validation of a definition that refers to itself would never end. */
+function checkCycles(definitions: MapNode, context: CompileContext): void {
   const leads = new Map(definitions.entries.map(({ key, value }) => [key, referencesIn(value)]))
   const sound = new Set<string>()
   for (const { key, at } of definitions.entries) {
-    if (!leadsBack(key, leads, sound)) sound.add(key)
+    if (!isCyclic(key, leads, sound)) sound.add(key)
     else context.report('circular_reference', at, `\`${key}\` of \`$defs\` leads back to itself.`)
   }
 }
 
-function leadsBack(
+function isCyclic(
   start: string,
   leads: ReadonlyMap<string, readonly string[]>,
   sound: ReadonlySet<string>,

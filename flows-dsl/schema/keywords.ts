@@ -26,7 +26,7 @@ export type Report = (instance: Instance, message: string, missing?: string) => 
 /** The steps from the whole value to a part of it, the last one first; undefined for the whole. */
 type Path = { readonly key: string | number; readonly above: Path } | undefined
 
-/** A value, where it stands, and the ways to judge what stands below it. */
+/** A value under validation, its location, and the means to validate the values below it. */
 export class Instance {
   readonly evaluation: Evaluation
   readonly value: Json
@@ -90,7 +90,7 @@ export class Instance {
   }
 }
 
-/** Judges the value of a instance. `schema` is the one in which the keyword stands, for keywords beside it. */
+/** Validates an instance against a keyword. `schema` is the schema with the keyword, for its sibling keywords. */
 export type Rule = (operand: Json, instance: Instance, schema: JsonObject) => void
 
 export function fail(instance: Instance, message: string): void {

@@ -8,11 +8,11 @@ import { search } from '../expression/regex/search.ts'
 import { pointsOf } from '../expression/text.ts'
 
 const LENGTH_MAX = 256
-/** Those that were used last; a schema asks the same of many values. */
+/** Cache of compiled patterns. */
 const PROGRAMS = new Map<string, Program>()
 const PROGRAMS_MAX = 100
 
-/** Why a pattern is not taken; undefined where it is. */
+/** Why a pattern is rejected; undefined if it is accepted. */
 export function patternError(pattern: string): string | undefined {
   if (pattern.length > LENGTH_MAX) return `is longer than ${LENGTH_MAX} characters`
   if (!compiles(pattern)) return 'is not a regular expression (ECMA-262, unicode mode)'
@@ -25,13 +25,13 @@ export function patternError(pattern: string): string | undefined {
 }
 
 /**
- * Whether a text holds a match.
- * @throws FlowError (expression) where the budget ends
+ * Whether a text contains a match.
+ * @throws FlowError (expression) if the budget is exhausted
  */
 export function matches(pattern: string, text: string, budget: Budget): boolean {
   const program = PROGRAMS.get(pattern) ?? programFor(pattern)
   if (program === undefined) return false
-  // The same whether it was there or not: a replay may find other programs in memory.
+  // Charged on cache hits, too: the cost must not depend on the cache, or replays would differ.
   spend(budget, 1 + program.length)
   if (PROGRAMS.size >= PROGRAMS_MAX) PROGRAMS.clear()
   PROGRAMS.set(pattern, program)
@@ -65,7 +65,7 @@ const OUTSIDE: Readonly<Record<string, string>> = {
 }
 const INSIDE: Readonly<Record<string, string>> = { '\\d': '0-9', '\\w': 'A-Za-z0-9_', '[': '\\[' }
 
-/** The same expression, which must be a valid one; undefined where it cannot be written. */
+/** Translates a valid ECMA-262 pattern to Oniguruma syntax; undefined if it has no equivalent. */
 export function translated(pattern: string): string | undefined {
   let text = ''
   /** Where the set that is being read begins in `text`. */

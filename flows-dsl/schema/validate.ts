@@ -1,6 +1,6 @@
 /**
- * Evaluates JSON Schema 2020-12. Interprets: nothing is compiled, and each step is paid for. The libraries match patterns
- * with the regular expressions of JavaScript, which take exponential time, and none counts its steps.
+ * Validates data against JSON Schema 2020-12 with a step budget. Libraries do not fit: they match patterns with JavaScript
+ * regular expressions, which may take exponential time, and count no steps.
  */
 
 import { type Budget, checkDepth, spend } from '../expression/budget.ts'
@@ -19,7 +19,7 @@ import {
 } from './keywords.ts'
 import { referenceName } from './vocabulary.ts'
 
-/** A fault of a value. `pointer` is a JSON pointer into the value. */
+/** A violation. `pointer` is a JSON pointer into the value. */
 export interface SchemaError {
   readonly pointer: string
   readonly message: string
@@ -29,7 +29,7 @@ export interface SchemaError {
   readonly missing?: string
 }
 
-/** Errors beyond this many are not told. */
+/** Further errors are dropped. */
 const ERRORS_MAX = 20
 
 const RULES: ReadonlyMap<string, Rule> = new Map(
@@ -37,11 +37,11 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 )
 
 /**
- * Asks whether a value is as a schema says that `checkSchema` has let pass.
+ * Validates a value against a schema that `checkSchema` has accepted.
  * @param budget is used up by the call
  * @param hasFormat tests texts against `format`, which is an annotation without it
- * @returns what is wrong, the first 20; empty where nothing is
- * @throws FlowError (expression) where the budget ends
+ * @returns the first 20 violations
+ * @throws FlowError (expression) if the budget is exhausted
  */
 export function schemaErrors(
   schema: Json,
@@ -76,7 +76,7 @@ function forbid(instance: Instance): void {
   fail(instance.keyword === 'additionalProperties' ? instance : instance.atKeyword('false'), 'is not allowed')
 }
 
-/** Whether a value is as a schema says, without a word about what is wrong. */
+/** Whether a value is valid, without reporting errors. */
 function passes(schema: Json, instance: Instance): boolean {
   let isSound = true
   const report = () => {

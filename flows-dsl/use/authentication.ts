@@ -41,6 +41,7 @@ export function compilePolicy(given: SourceNode, context: CompileContext): Authe
   context.keys(map, 'an authentication', SCHEMES, ['certificate'])
   if (entryOf(map, 'certificate') !== undefined) return undefined
   const scheme = context.exclusiveKey(map, 'An authentication', SCHEMES)
+  if (SCHEMES.filter((one) => entryOf(map, one) !== undefined).length > 1) return undefined
   if (scheme === undefined) {
     const hint = `Write one of: ${SCHEMES.join(', ')}.`
     return context.report('missing_key', map, 'An authentication must say how.', hint)
@@ -83,7 +84,13 @@ function checkTexts(map: MapNode, what: string, keys: readonly string[], context
 }
 
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
-export const GRANTS = ['authorization_code', 'client_credentials', 'password', 'refresh_token', TOKEN_EXCHANGE]
+export const GRANTS = [
+  'authorization_code',
+  'client_credentials',
+  'password',
+  'refresh_token',
+  TOKEN_EXCHANGE,
+]
 export const CLIENT_AUTHENTICATIONS = [
   'client_secret_basic',
   'client_secret_post',
