@@ -262,7 +262,7 @@ function offsetOf(at: unknown): number {
 }
 
 /** @param definition what the flow was compiled from */
-export function warningsOf(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
+function warningsOf(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
   const list = new DiagnosticList()
   for (const lost of lostIn(ir)) tellLost(lost, definition, list)
   return list.diagnostics

@@ -15,12 +15,12 @@ export interface DiagnosticKind {
 const HEAD = "document: { dsl: '1.0.3', namespace: shop, name: order, version: '1.0.0' }"
 
 /** A definition of these lines. */
-export function flow(...lines: readonly string[]): string {
+function flow(...lines: readonly string[]): string {
   return `${[HEAD, ...lines].join('\n')}\n`
 }
 
 /** A definition of one task, `pay`, whose lines these are. */
-export function task(...lines: readonly string[]): string {
+function task(...lines: readonly string[]): string {
   return flow('do:', '  - pay:', ...lines.map((line) => `      ${line}`))
 }
 

@@ -98,7 +98,7 @@ export function fail(instance: Instance, message: string): void {
 }
 
 /** `1 item`, `2 items` */
-export function countText(count: Json, noun: string, plural = `${noun}s`): string {
+function countText(count: Json, noun: string, plural = `${noun}s`): string {
   return `${String(count)} ${count === 1 ? noun : plural}`
 }
 

@@ -66,7 +66,7 @@ const OUTSIDE: Readonly<Record<string, string>> = {
 const INSIDE: Readonly<Record<string, string>> = { '\\d': '0-9', '\\w': 'A-Za-z0-9_', '[': '\\[' }
 
 /** Translates a valid ECMA-262 pattern to Oniguruma syntax; undefined if it has no equivalent. */
-export function translated(pattern: string): string | undefined {
+function translated(pattern: string): string | undefined {
   let text = ''
   /** Where the set that is being read begins in `text`. */
   let set: number | undefined
