@@ -17,9 +17,7 @@ const UNITS = Object.keys(UNIT_MS) as Unit[]
 export const DURATION_MS_MAX = 365 * UNIT_MS.days
 
 /** ISO 8601 without years and months, which have no fixed length. */
-export const ISO_DURATION =
-  '^P(?=.)(?:(\\d+)W)?(?:(\\d+)D)?(?:T(?=.)(?:(\\d+)H)?(?:(\\d+)M)?(?:(\\d+(?:\\.\\d{1,3})?)S)?)?$'
-const ISO = new RegExp(ISO_DURATION)
+const ISO = /^P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?$/
 
 /** A duration from `minMs` to 365 days, in milliseconds. */
 export function durationIn(

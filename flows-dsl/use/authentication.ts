@@ -92,8 +92,8 @@ export const GRANTS = [
   TOKEN_EXCHANGE,
 ]
 export const CLIENT_AUTHENTICATIONS = [
-  'client_secret_basic',
   'client_secret_post',
+  'client_secret_basic',
   'client_secret_jwt',
   'private_key_jwt',
   'none',
