@@ -85,8 +85,8 @@ function checkTexts(map: MapNode, what: string, keys: readonly string[], context
 
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 export const GRANTS = [
-  'authorization_code',
   'client_credentials',
+  'authorization_code',
   'password',
   'refresh_token',
   TOKEN_EXCHANGE,
