@@ -1,31 +1,34 @@
-/**
- * Knows how parts of a definition are read: what is wrong is noted with its place, what is right is compiled.
- */
+/** The compile context: reads parts of a definition, reports diagnostics with their location, and compiles values. */
 
 import type { Expression } from './expression/expression.ts'
 import { parseExpression } from './expression/parse.ts'
-import { FaultList } from './fault-list.ts'
+import { DiagnosticList } from './faults.ts'
 import type { Json, Template } from './ir.ts'
 import { objectOf } from './json.ts'
-import { entryOf, type Located, type LocatedMap, type LocatedScalar, nameOf, type Place } from './located.ts'
-import { Declarations } from './use/declarations.ts'
-import { Extended } from './use/extended.ts'
-import { secretsIn } from './use/secret-names.ts'
+import {
+  describeNode,
+  type Location,
+  type MapNode,
+  type ScalarNode,
+  type SourceNode,
+  valueAt,
+} from './located.ts'
+import { AppliedExtensions, Components, secretsIn } from './use/declarations.ts'
 
-/** Arguments of a platform function, by the names that `with` gives them. */
+/** A platform function and its arguments, by the names that `with` gives them. */
 export interface CatalogueFunction {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]
-  /** Short, and harmless where it is made twice: a run may do it beside itself, without a task of its own. */
+  /** Short and idempotent, so an execution may call it inline, without an activity task of its own. */
   readonly local?: true
-  /** It keeps its arguments where others read them: no secret may be among them. */
+  /** Persists its arguments where others can read them: they must not contain a secret. */
   readonly stores?: true
 }
 
 export type Catalogue = Readonly<Record<string, CatalogueFunction>>
 
-/** Which variables exist where (OWS 1.0 "Runtime expression arguments"); `$secrets` exists everywhere. */
+/** The variables that each kind of expression sees (OWS 1.0 "Runtime expression arguments"), besides `$secrets`. */
 export const SCOPES = {
   flowInput: ['workflow', 'runtime'],
   flowOutput: ['context', 'workflow', 'runtime'],
@@ -36,25 +39,32 @@ export const SCOPES = {
 
 type Variables = readonly string[]
 
-/** Names that no task can give to a variable of its own; the last is OWS's and not there yet. */
-const RESERVED: Variables = [...SCOPES.taskExport, 'secrets', 'authorization']
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+/** Names that a task cannot give to a variable of its own. `authorization` is part of OWS, but not yet supported. */
+export const RESERVED: Variables = [
+  'context',
+  'input',
+  'output',
+  'task',
+  'workflow',
+  'runtime',
+  'secrets',
+  'authorization',
+]
+export const VARIABLE = '^[A-Za-z_][A-Za-z0-9_]*$'
 
 const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 
-/**
- * Collects the faults of one definition. Methods that read answer undefined where they have noted a fault.
- */
-export class Checker extends FaultList {
+/** The state of compiling one definition. Methods that read return undefined after reporting a diagnostic. */
+export class CompileContext extends DiagnosticList {
   readonly catalogue: Catalogue
-  /** Names of what the definition calls and reads. */
+  /** Names of the functions that the definition calls and of the secrets that it reads. */
   readonly functions = new Set<string>()
   readonly secrets = new Set<string>()
-  /** What the definition declares for reuse (use/use.ts), in place before anything refers to it. */
-  readonly declared: Declarations = new Declarations(this)
+  /** The components under `use` (use/use.ts), declared before anything refers to them. */
+  readonly components: Components = new Components(this)
   declaredSecrets: readonly string[] = []
-  readonly extended = new Extended()
-  /** Whether texts are expressions too (`evaluate.mode`). */
+  readonly extensions = new AppliedExtensions()
+  /** In loose mode (`evaluate.mode`), plain text is an expression, too. */
   isLoose = false
   #only: Variables | undefined
   #locals: Variables = []
@@ -64,100 +74,177 @@ export class Checker extends FaultList {
     this.catalogue = catalogue
   }
 
-  /** Reads what stands within a task that gives it variables; expressions read meanwhile may name them. */
-  within<T>(variables: Variables, read: () => T): T {
+  /** Compiles something below a task that defines variables; expressions compiled meanwhile may refer to them. */
+  withVariables<T>(variables: Variables, compile: () => T): T {
+    return this.#withLocals([...new Set([...this.#locals, ...variables])], compile)
+  }
+
+  /** Compiles a component, which does not see the variables of the tasks that use it. */
+  isolated<T>(compile: () => T): T {
+    return this.#withLocals([], compile)
+  }
+
+  #withLocals<T>(locals: Variables, compile: () => T): T {
     const before = this.#locals
-    this.#locals = [...before, ...variables.filter((name) => !before.includes(name))]
-    const result = read()
+    this.#locals = locals
+    const result = compile()
     this.#locals = before
     return result
   }
 
-  /** Reads what stands apart from the tasks that use it, and so sees none of their variables. */
-  apart<T>(read: () => T): T {
-    const before = this.#locals
-    this.#locals = []
-    const result = read()
-    this.#locals = before
-    return result
-  }
-
-  /** Reads what is evaluated where no other variables are than these, whatever its kind sees elsewhere. */
-  only<T>(variables: Variables, read: () => T): T {
+  /** Compiles something that sees these variables and no others, not even `$secrets`. */
+  onlyVariables<T>(variables: Variables, compile: () => T): T {
     this.#only = variables
-    const result = read()
+    const result = compile()
     this.#only = undefined
     return result
   }
 
-  map(value: Located, what: string): LocatedMap | undefined {
+  map(value: SourceNode, what: string): MapNode | undefined {
     if (value.kind === 'map') return value
-    return this.fault('wrong_type', value, `${what} must be a mapping; it is ${nameOf(value)}.`)
+    return this.report('wrong_type', value, `${what} must be a mapping; it is ${describeNode(value)}.`)
   }
 
-  text(value: Located, what: string): string | undefined {
+  /** The mapping at a key, if the key is there. */
+  optionalMap(map: MapNode, key: string): MapNode | undefined {
+    const value = valueAt(map, key)
+    return value && this.map(value, `\`${key}\``)
+  }
+
+  requiredMap(map: MapNode, what: string, key: string): MapNode | undefined {
+    const value = this.required(map, what, key)
+    return value && this.map(value, `\`${key}\``)
+  }
+
+  text(value: SourceNode, what: string): string | undefined {
     if (value.kind === 'scalar' && typeof value.value === 'string') return value.value
     const quote =
       value.kind === 'scalar' && value.value !== null ? `Put it in quotes: '${value.value}'.` : undefined
-    return this.fault('wrong_type', value, `${what} must be a string; it is ${nameOf(value)}.`, quote)
+    return this.report('wrong_type', value, `${what} must be a string; it is ${describeNode(value)}.`, quote)
   }
 
-  /** The name of a variable that a task makes, without `$`. */
-  variable(map: LocatedMap, key: string, fallback: string): string {
-    const given = entryOf(map, key)?.value
+  /** The string at a key, if the key is there. */
+  optionalText(map: MapNode, key: string): string | undefined {
+    const value = valueAt(map, key)
+    return value && this.text(value, `\`${key}\``)
+  }
+
+  /** The name of a variable that a task defines, without `$`. */
+  variable(map: MapNode, key: string, fallback: string): string {
+    const given = valueAt(map, key)
     const name = given && this.text(given, `\`${key}\``)
     if (given === undefined || name === undefined) return fallback
     if (RESERVED.includes(name)) {
-      this.fault('value_invalid', given, `There is a variable $${name} already; choose another name.`)
-    } else if (!VARIABLE.test(name)) {
+      this.report('value_invalid', given, `There is a variable $${name} already; choose another name.`)
+    } else if (!new RegExp(VARIABLE).test(name)) {
       const hint = name.startsWith('$') ? 'Write it without the `$`.' : undefined
-      this.fault('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
+      this.report('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
     } else return name
     return fallback
   }
 
-  /** A whole number, written as such. */
-  integer(value: Located, what: string, min = Number.MIN_SAFE_INTEGER): number | undefined {
+  /** An integer from `min` to `max`. */
+  integer(
+    value: SourceNode,
+    what: string,
+    min = Number.MIN_SAFE_INTEGER,
+    max = Infinity,
+  ): number | undefined {
     const count = value.kind === 'scalar' ? value.value : undefined
-    if (typeof count === 'number' && Number.isSafeInteger(count) && count >= min) return count
-    const range = min === Number.MIN_SAFE_INTEGER ? '' : `, ${min} or more`
-    const code = typeof count === 'number' ? 'value_invalid' : 'wrong_type'
-    return this.fault(code, value, `${what} must be a whole number${range}.`)
+    if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < min) {
+      const range = min === Number.MIN_SAFE_INTEGER ? '' : `, ${min} or more`
+      const code = typeof count === 'number' ? 'value_invalid' : 'wrong_type'
+      return this.report(code, value, `${what} must be a whole number${range}.`)
+    }
+    return count <= max ? count : this.report('value_invalid', value, `${what} must be at most ${max}.`)
   }
 
-  /** Refuses keys that are not known; `later` are keys of the language that this release does not support. */
-  keys(map: LocatedMap, what: string, known: readonly string[], later: readonly string[] = []): void {
+  /** The boolean at a key, or the fallback. */
+  boolean(map: MapNode, key: string, fallback: boolean): boolean | undefined {
+    const given = valueAt(map, key)
+    if (given === undefined) return fallback
+    if (given.kind === 'scalar' && typeof given.value === 'boolean') return given.value
+    return this.report('wrong_type', given, `\`${key}\` must be true or false.`)
+  }
+
+  /** One of several words, or the first of them if the key is not there. */
+  choice<Word extends string>(
+    map: MapNode,
+    key: string,
+    words: readonly [Word, ...Word[]],
+  ): Word | undefined {
+    return valueAt(map, key) === undefined ? words[0] : this.optionalChoice(map, key, words)
+  }
+
+  /** One of several words, if the key is there. */
+  optionalChoice<Word extends string>(map: MapNode, key: string, words: readonly Word[]): Word | undefined {
+    const given = valueAt(map, key)
+    const text = given && this.text(given, `\`${key}\``)
+    if (given === undefined || text === undefined) return undefined
+    const word = words.find((one) => one === text)
+    return (
+      word ?? this.reportUnknown('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, text, words)
+    )
+  }
+
+  /** The one key of several that a mapping has; a second one is reported. */
+  exclusiveKey<Key extends string>(map: MapNode, what: string, keys: readonly Key[]): Key | undefined {
+    const [found, other] = keys.flatMap((key) => map.entries.find((entry) => entry.key === key) ?? [])
+    if (found !== undefined && other !== undefined) {
+      this.report('value_invalid', other.at, `${what} is \`${found.key}\` and \`${other.key}\` at once.`)
+    }
+    return found?.key as Key | undefined
+  }
+
+  /** Rejects unknown keys. `unsupported` are keys of the language that this release does not support. */
+  keys(map: MapNode, what: string, known: readonly string[], unsupported: readonly string[] = []): void {
     for (const { key, at } of map.entries) {
       if (known.includes(key)) continue
-      if (later.includes(key)) {
+      if (unsupported.includes(key)) {
         const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
-        this.fault('unsupported_feature', at, message)
-      } else this.unknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
+        this.report('unsupported_feature', at, message)
+      } else
+        this.reportUnknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
     }
   }
 
-  required(map: LocatedMap, what: string, key: string): Located | undefined {
-    return entryOf(map, key)?.value ?? this.fault('missing_key', map, `${what} needs the key \`${key}\`.`)
+  required(map: MapNode, what: string, key: string): SourceNode | undefined {
+    return valueAt(map, key) ?? this.report('missing_key', map, `${what} needs the key \`${key}\`.`)
   }
 
   /** A condition: a boolean, or an expression with or without `${ }`. */
-  condition(value: Located, what: string, variables: Variables): Expression | undefined {
+  condition(value: SourceNode, what: string, variables: Variables): Expression | undefined {
     if (value.kind === 'scalar' && typeof value.value === 'boolean')
       return { op: 'literal', value: value.value }
-    return this.text(value, what) === undefined
-      ? undefined
-      : this.expression(value as LocatedScalar, variables)
+    return this.text(value, what) === undefined ? undefined : this.expression(value as ScalarNode, variables)
   }
 
-  /** A filter (`from`, `as`): a string is an expression, with or without `${ }`; all else is a template. */
-  filter(value: Located, variables: Variables): Template | undefined {
+  /** The condition at a key, if the key is there. */
+  optionalCondition(map: MapNode, key: string, variables: Variables): Expression | undefined {
+    const value = valueAt(map, key)
+    return value && this.condition(value, `\`${key}\``, variables)
+  }
+
+  /** A filter (`from`, `as`): a string is an expression, with or without `${ }`; anything else is a template. */
+  filter(value: SourceNode, variables: Variables): Template | undefined {
     if (value.kind !== 'scalar' || typeof value.value !== 'string') return this.template(value, variables)
     const expression = this.expression(value, variables)
     return expression && { expression }
   }
 
-  /** A value in which strings that are wholly `${ … }` are expressions. */
-  template(value: Located, variables: Variables): Template | undefined {
+  /** A string that may be an expression. */
+  textTemplate(value: SourceNode, what: string): Template | undefined {
+    return this.text(value, what) === undefined ? undefined : this.template(value, SCOPES.task)
+  }
+
+  /** A mapping, or one expression that yields a mapping. */
+  mapTemplate(value: SourceNode, what: string): Template | undefined {
+    const map = isExpression(value) ? value : this.map(value, what)
+    return map && this.template(map, SCOPES.task)
+  }
+
+  /** A value in which strings of the form `${ … }` are expressions. */
+  template(value: SourceNode, variables: Variables): Template | undefined {
     if (value.kind === 'list') return this.#list(value.items, variables)
     if (value.kind === 'map') return this.fields(value, variables)
     if (value.kind === 'refused') return undefined
@@ -167,22 +254,22 @@ export class Checker extends FaultList {
       const expression = this.expression(value, variables)
       return expression && { expression }
     }
-    const at = value.placeOf(value.value.indexOf('${'))
+    const at = value.locationOf(value.value.indexOf('${'))
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
     const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
-    return this.fault('expression_partial', at, 'An expression must be the whole of the string.', hint)
+    return this.report('expression_partial', at, 'An expression must be the whole of the string.', hint)
   }
 
-  /** A text without `${ }`. In the loose mode it is what it yields, if it is an expression and does not fail. */
-  #plain(value: LocatedScalar, text: string, variables: Variables): Template | undefined {
+  /** A text without `${ }`. In loose mode it yields its value as an expression, or itself if that fails. */
+  #plain(value: ScalarNode, text: string, variables: Variables): Template | undefined {
     const names = this.#visible(variables)
     if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
     const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
     if (!('op' in parsed)) return { literal: text }
-    return this.#secretsOf(parsed, value) ? { expression: parsed } : undefined
+    return this.#checkSecrets(parsed, value) ? { expression: parsed } : undefined
   }
 
-  #list(values: readonly Located[], variables: Variables): Template | undefined {
+  #list(values: readonly SourceNode[], variables: Variables): Template | undefined {
     const items = values.map((item) => this.template(item, variables))
     const array = items.filter((item) => item !== undefined)
     if (array.length < items.length) return undefined
@@ -191,7 +278,7 @@ export class Checker extends FaultList {
   }
 
   /** A template that is a mapping. */
-  fields(map: LocatedMap, variables: Variables): Template | undefined {
+  fields(map: MapNode, variables: Variables): Template | undefined {
     const fields = map.entries.map(({ key, value }) => [key, this.template(value, variables)] as const)
     const object: (readonly [string, Template])[] = []
     const plain: (readonly [string, Json])[] = []
@@ -203,23 +290,28 @@ export class Checker extends FaultList {
     return plain.length === object.length ? { literal: objectOf(plain) } : { object }
   }
 
-  expression(value: LocatedScalar, variables: Variables): Expression | undefined {
+  expression(value: ScalarNode, variables: Variables): Expression | undefined {
     const text = String(value.value)
     const inner = WHOLE.exec(text)?.[1]
     const parsed = parseExpression(inner ?? text, this.#visible(variables))
-    if ('op' in parsed) return this.#secretsOf(parsed, value) ? parsed : undefined
+    if ('op' in parsed) return this.#checkSecrets(parsed, value) ? parsed : undefined
     const start = inner === undefined ? 0 : text.indexOf('${') + 2
-    return this.fault('expression_invalid', value.placeOf(start + parsed.offset), parsed.message, parsed.hint)
+    return this.report(
+      'expression_invalid',
+      value.locationOf(start + parsed.offset),
+      parsed.message,
+      parsed.hint,
+    )
   }
 
-  /** Whether a secret is declared; that a flow reads it is noted. */
-  secret(name: string, at: Place): boolean {
+  /** Records that the flow reads a secret. @returns false if the secret is not declared */
+  secret(name: string, at: Location): boolean {
     if (this.declaredSecrets.includes(name)) {
       this.secrets.add(name)
       return true
     }
     const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
-    this.unknown('unknown_reference', at, message, name, this.declaredSecrets)
+    this.reportUnknown('unknown_reference', at, message, name, this.declaredSecrets)
     return false
   }
 
@@ -227,13 +319,18 @@ export class Checker extends FaultList {
     return this.#only ?? [...variables, 'secrets', ...this.#locals]
   }
 
-  /** Checks what an expression reads of `$secrets`. Nobody could say what a flow reads that does not name it. */
-  #secretsOf(expression: Expression, at: Place): boolean {
+  /** Every secret must be read by its literal name, so that a flow's secrets are known before it runs. */
+  #checkSecrets(expression: Expression, at: Location): boolean {
     const { names, others } = secretsIn(expression)
     if (others) {
       const hint = 'Write $secrets.name; the name must be known before the flow runs.'
-      this.fault('secret_not_named', at, 'A secret is read by its name alone.', hint)
+      this.report('secret_not_named', at, 'A secret is read by its name alone.', hint)
     }
     return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }
+}
+
+/** A string that contains an expression. */
+export function isExpression(value: SourceNode): value is ScalarNode & { readonly value: string } {
+  return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
 }

@@ -1,82 +1,104 @@
-/** Knows what shapes the data of a flow and its tasks: `input`, `output`, `export` (OWS 1.0 "Data Flow", "Schema"). */
+/** Compiles what flows and tasks share: `input`, `output`, `export`, `timeout` (OWS 1.0 "Data Flow", "Timeout"). */
 
-import { type Checker, SCOPES } from './checker.ts'
-import type { Input, Json, Output, TaskNode, Template } from './ir.ts'
-import { entryOf, type LocatedMap } from './located.ts'
+import { type CompileContext, isExpression, SCOPES } from './checker.ts'
+import { durationIn } from './duration.ts'
+import type { Input, Json, Output, TaskNode, Template, Timeout } from './ir.ts'
+import { omitUndefined } from './json.ts'
+import { entryOf, type MapEntry, type MapNode, type SourceNode, valueAt } from './located.ts'
 import { checkSchema } from './schema/check.ts'
 
 const FORMATS = ['json', 'json:2020-12']
 
-export function compileInput(map: LocatedMap, scope: readonly string[], checker: Checker): Input | undefined {
-  const shape = compileShape(map, 'input', 'from', scope, checker)
-  if (shape === undefined) return undefined
-  const { schema, filter } = shape
-  return { ...(schema !== undefined && { schema }), ...(filter !== undefined && { from: filter }) }
+export function compileInput(
+  map: MapNode,
+  scope: readonly string[],
+  context: CompileContext,
+): Input | undefined {
+  const { schema, filter: from } = compileDataFilter(map, 'input', 'from', scope, context) ?? {}
+  return schema === undefined && from === undefined ? undefined : omitUndefined({ schema, from })
 }
 
 export function compileOutput(
-  map: LocatedMap,
+  map: MapNode,
   scope: readonly string[],
-  checker: Checker,
+  context: CompileContext,
 ): Output | undefined {
-  const shape = compileShape(map, 'output', 'as', scope, checker)
-  if (shape === undefined) return undefined
-  const { schema, filter } = shape
-  return { ...(filter !== undefined && { as: filter }), ...(schema !== undefined && { schema }) }
+  const { schema, filter: as } = compileDataFilter(map, 'output', 'as', scope, context) ?? {}
+  return schema === undefined && as === undefined ? undefined : omitUndefined({ as, schema })
 }
 
-/** A schema of the context alone says nothing: only what is exported is asked. */
-export function compileExport(map: LocatedMap, checker: Checker): TaskNode['export'] {
-  const shape = compileShape(map, 'export', 'as', SCOPES.taskExport, checker)
-  if (shape === undefined) return undefined
-  const { schema, filter, at } = shape
-  if (filter === undefined) return checker.fault('missing_key', at, '`export` needs the key `as`.')
-  return { as: filter, ...(schema !== undefined && { schema }) }
+/** A schema without `as` would have nothing to validate. */
+export function compileExport(map: MapNode, context: CompileContext): TaskNode['export'] {
+  const { schema, filter: as } = compileDataFilter(map, 'export', 'as', SCOPES.taskExport, context) ?? {}
+  if (as !== undefined) return omitUndefined({ as, schema })
+  const at = valueAt(map, 'export') ?? map
+  if (schema === undefined) return undefined
+  return context.report('missing_key', at, '`export` needs the key `as`.')
 }
 
-interface Shape {
-  readonly schema?: Json
-  readonly filter?: Template
-  readonly at: LocatedMap
-}
-
-/** Undefined where there is nothing in it. */
-function compileShape(
-  map: LocatedMap,
+function compileDataFilter(
+  map: MapNode,
   name: 'input' | 'output' | 'export',
   key: 'from' | 'as',
   scope: readonly string[],
-  checker: Checker,
-): Shape | undefined {
-  const given = entryOf(map, name)?.value
-  const inner = given && checker.map(given, `\`${name}\``)
+  context: CompileContext,
+): { readonly schema: Json | undefined; readonly filter: Template | undefined } | undefined {
+  const inner = context.optionalMap(map, name)
   if (inner === undefined) return undefined
-  checker.keys(inner, `\`${name}\``, [key, 'schema'])
-  const value = entryOf(inner, key)?.value
-  const filter = value && checker.filter(value, scope)
-  const schema = compileSchema(inner, checker)
-  if (filter === undefined && schema === undefined) return undefined
-  return { ...(schema !== undefined && { schema }), ...(filter !== undefined && { filter }), at: inner }
+  context.keys(inner, `\`${name}\``, [key, 'schema'])
+  const value = valueAt(inner, key)
+  const filter = value && context.filter(value, scope)
+  return { filter, schema: compileSchema(inner, context) }
 }
 
-/** `{format: json, document}`; the schema is a part of the compiled flow. */
-function compileSchema(inner: LocatedMap, checker: Checker): Json | undefined {
-  const given = entryOf(inner, 'schema')?.value
-  const map = given && checker.map(given, '`schema`')
+/** `{format: json, document}`; the document becomes part of the compiled flow. */
+function compileSchema(inner: MapNode, context: CompileContext): Json | undefined {
+  const map = context.optionalMap(inner, 'schema')
   if (map === undefined) return undefined
-  checker.keys(map, '`schema`', ['format', 'document'], ['resource'])
-  const value = entryOf(map, 'format')?.value
-  const format = value && checker.text(value, '`format`')
-  if (value !== undefined && format !== undefined && !FORMATS.includes(format)) {
-    checker.unknown(
-      'value_invalid',
-      value,
-      `Schemas of the format \`${format}\` are not supported.`,
-      format,
-      FORMATS,
-    )
+  context.keys(map, '`schema`', ['format', 'document'], ['resource'])
+  const given = valueAt(map, 'format')
+  const format = context.optionalText(map, 'format')
+  if (given !== undefined && format !== undefined && !FORMATS.includes(format)) {
+    const message = `Schemas of the format \`${format}\` are not supported.`
+    context.reportUnknown('value_invalid', given, message, format, FORMATS)
   }
   if (entryOf(map, 'resource') !== undefined) return undefined
-  const document = checker.required(map, '`schema`', 'document')
-  return document && checkSchema(document, checker)
+  const document = context.required(map, '`schema`', 'document')
+  return document && checkSchema(document, context)
+}
+
+/** The key `timeout`: the name of one under `use.timeouts`, or the timeout itself. */
+export function compileTimeout(
+  map: MapNode,
+  scope: readonly string[],
+  context: CompileContext,
+): Timeout | undefined {
+  const given = valueAt(map, 'timeout')
+  if (given?.kind !== 'scalar' || typeof given.value !== 'string')
+    return given && compileTimeoutPolicy(given, scope, context)
+  const compile = ({ value }: MapEntry) => compileTimeoutPolicy(value, scope, context)
+  return context.components.resolve('timeouts', given, compile, scope)
+}
+
+/** The timeout of a flow must be known before it runs. */
+export function compileFlowTimeout(flow: MapNode, context: CompileContext): number | undefined {
+  const timeout = compileTimeout(flow, SCOPES.flowInput, context)
+  if (timeout === undefined || typeof timeout === 'number') return timeout
+  const at = valueAt(flow, 'timeout') ?? flow
+  return context.report('unsupported_feature', at, 'The timeout of a flow cannot be an expression.')
+}
+
+/** `{after: duration}`. @param scope the variables that an expression may refer to */
+export function compileTimeoutPolicy(
+  given: SourceNode,
+  scope: readonly string[],
+  context: CompileContext,
+): Timeout | undefined {
+  const map = context.map(given, 'A timeout')
+  if (map === undefined) return undefined
+  context.keys(map, 'a timeout', ['after'])
+  const after = context.required(map, 'A timeout', 'after')
+  if (after === undefined || !isExpression(after)) return after && durationIn(after, 'A timeout', 1, context)
+  const template = context.template(after, scope)
+  return template !== undefined && 'expression' in template ? template : undefined
 }

@@ -1,18 +1,18 @@
-/** Knows the top level of a definition (OWS 1.0 "Workflow"), and makes the compiled flow of it. */
+/** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
 
-import { type Checker, SCOPES } from './checker.ts'
+import { type CompileContext, SCOPES } from './checker.ts'
 import { compileConcurrency } from './concurrency.ts'
-import { compileInput, compileOutput } from './data-flow.ts'
-import { isLoose } from './evaluation.ts'
-import { factsOf } from './facts.ts'
+import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
+import { computeFacts } from './facts.ts'
 import { type FlowDocument, type FlowIR, sizeOf } from './ir.ts'
-import { entryOf, type Located, type LocatedMap } from './located.ts'
+import { omitUndefined } from './json.ts'
+import { type MapNode, type SourceNode, valueAt } from './located.ts'
 import { compileSchedule } from './schedule.ts'
 import { compileOnFault, compileTasks } from './task-list.ts'
-import { compileFlowTimeout } from './timeout.ts'
-import { checkUnused, openUse } from './use/use.ts'
+import { compileUnused, compileUse } from './use/use.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
+const MODES = ['strict', 'loose']
 const KEYS = [
   'document',
   'input',
@@ -25,97 +25,95 @@ const KEYS = [
   'output',
   'do',
 ]
-/** It travels with each run, and Temporal takes 2 MB at once. */
+/** Every execution carries the compiled flow, and a Temporal payload holds at most 2 MB. */
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
-/** Mappings in which the author writes whatever he likes. */
+/** Mappings with arbitrary content. */
 const FREE = ['tags', 'metadata']
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
-const SEMVER =
-  /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?$/
+export const SEMVER =
+  '^(?:0|[1-9]\\d*)(?:\\.(?:0|[1-9]\\d*)){2}(?:-[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?(?:\\+[0-9A-Za-z.-]+)?$'
 
-/** Compiles a whole definition. What it answers is only good if `checker` has no faults. */
-export function compileDefinition(source: Located, checker: Checker): FlowIR | undefined {
-  const flow = checker.map(source, 'A definition')
+/** Compiles a whole definition. The result is valid only if `context` has no diagnostics. */
+export function compileDefinition(source: SourceNode, context: CompileContext): FlowIR | undefined {
+  const flow = context.map(source, 'A definition')
   if (flow === undefined) return undefined
-  checker.keys(flow, 'a definition', KEYS)
-  checker.isLoose = isLoose(flow, checker)
-  const document = compileDocument(flow, checker)
-  openUse(flow, checker)
-  const input = compileInput(flow, SCOPES.flowInput, checker)
-  const output = compileOutput(flow, SCOPES.flowOutput, checker)
-  const schedule = compileSchedule(flow, checker)
-  const concurrency = compileConcurrency(flow, checker)
-  const timeoutMs = compileFlowTimeout(flow, checker)
-  const policy = compileOnFault(flow, checker)
-  const list = checker.required(flow, 'A definition', 'do')
-  const tasks = list && compileTasks(list, checker)
-  const used = { functions: [...checker.functions], secrets: [...checker.secrets] }
-  checkUnused(checker)
-  if (document === undefined || tasks === undefined || checker.faults.length > 0) return undefined
-  const ir = {
-    ir_version: 1,
-    semantics: 1,
-    document,
-    ...(input !== undefined && { input }),
-    ...(output !== undefined && { output }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...policy,
-    ...(schedule !== undefined && { schedule }),
-    ...(concurrency !== undefined && { concurrency }),
-    ...(checker.declaredSecrets.length > 0 && { secrets: checker.declaredSecrets }),
-    do: tasks,
-  } as const
-  if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) return tooLarge(source, checker)
-  return { ...ir, facts: factsOf(tasks, used) }
-}
-
-function tooLarge(source: Located, checker: Checker): undefined {
-  const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
-  const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
-  return checker.fault('compiled_too_large', source, message, hint)
-}
-
-function compileDocument(flow: LocatedMap, checker: Checker): FlowDocument | undefined {
-  const given = checker.required(flow, 'A definition', 'document')
-  const map = given && checker.map(given, '`document`')
-  if (map === undefined) return undefined
-  checker.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
-  for (const key of FREE) {
-    const value = entryOf(map, key)?.value
-    if (value !== undefined) checker.map(value, `\`${key}\``)
+  context.keys(flow, 'a definition', KEYS)
+  context.isLoose = isLoose(flow, context)
+  const document = compileDocument(flow, context)
+  compileUse(flow, context)
+  const options = {
+    input: compileInput(flow, SCOPES.flowInput, context),
+    output: compileOutput(flow, SCOPES.flowOutput, context),
+    schedule: compileSchedule(flow, context),
+    concurrency: compileConcurrency(flow, context),
+    timeoutMs: compileFlowTimeout(flow, context),
+    onFault: compileOnFault(flow, context),
+    secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }
-  const [dsl, namespace, name, version] = REQUIRED.map((key) => requiredText(map, key, checker))
-  const [title, summary] = OPTIONAL.map((key) => optionalText(map, key, checker))
+  const list = context.required(flow, 'A definition', 'do')
+  const tasks = list && compileTasks(list, context)
+  const used = { functions: [...context.functions], secrets: [...context.secrets] }
+  compileUnused(context)
+  if (document === undefined || tasks === undefined || context.diagnostics.length > 0) return undefined
+  const ir = { ir_version: 1, semantics: 1, document, ...omitUndefined(options), do: tasks } as const
+  if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) {
+    const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
+    const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
+    return context.report('compiled_too_large', source, message, hint)
+  }
+  return { ...ir, facts: computeFacts(tasks, used) }
+}
+
+function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {
+  const map = context.requiredMap(flow, 'A definition', 'document')
+  if (map === undefined) return undefined
+  context.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
+  for (const key of FREE) context.optionalMap(map, key)
+  const [dsl, namespace, name, version] = REQUIRED.map((key) => compileDocumentText(map, key, context))
+  const [title, summary] = OPTIONAL.map((key) => context.optionalText(map, key))
   if (dsl === undefined || namespace === undefined || name === undefined || version === undefined)
     return undefined
-  const named = { ...(title !== undefined && { title }), ...(summary !== undefined && { summary }) }
-  return { dsl, namespace, name, version, ...named }
+  return { dsl, namespace, name, version, ...omitUndefined({ title, summary }) }
 }
 
-function requiredText(map: LocatedMap, key: (typeof REQUIRED)[number], checker: Checker): string | undefined {
-  const value = checker.required(map, '`document`', key)
-  const text = value && checker.text(value, `\`${key}\``)
+function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], context: CompileContext) {
+  const value = context.required(map, '`document`', key)
+  const text = value && context.text(value, `\`${key}\``)
   if (value === undefined || text === undefined) return undefined
   if (key === 'dsl' && !VERSIONS.includes(text)) {
     const message = `Version \`${text}\` of the language is not supported.`
-    return checker.unknown('dsl_version_unsupported', value, message, text, VERSIONS)
+    return context.reportUnknown('dsl_version_unsupported', value, message, text, VERSIONS)
   }
-  if (key === 'version' && !SEMVER.test(text)) {
-    return checker.fault('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')
+  if (key === 'version' && !new RegExp(SEMVER).test(text)) {
+    return context.report('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')
   }
   if ((key === 'name' || key === 'namespace') && !NAME.test(text)) {
-    return checker.fault(
-      'value_invalid',
-      value,
-      `\`${key}\` must be 1 to 63 letters, digits and inner hyphens.`,
-    )
+    const message = `\`${key}\` must be 1 to 63 letters, digits and inner hyphens.`
+    return context.report('value_invalid', value, message)
   }
   return text
 }
 
-function optionalText(map: LocatedMap, key: string, checker: Checker): string | undefined {
-  const value = entryOf(map, key)?.value
-  return value && checker.text(value, `\`${key}\``)
+/**
+ * Whether `evaluate.mode` is loose: every text is an expression, and stands for itself if it cannot be evaluated. In
+ * strict mode, the default, an expression is written as `${ }`, except in conditions and filters.
+ */
+function isLoose(flow: MapNode, context: CompileContext): boolean {
+  const map = context.optionalMap(flow, 'evaluate')
+  if (map === undefined) return false
+  context.keys(map, '`evaluate`', ['language', 'mode'])
+  const language = context.optionalText(map, 'language')
+  if (language !== undefined && language !== 'jq') {
+    const message = `Expressions in \`${language}\` are not supported.`
+    const at = valueAt(map, 'language') ?? map
+    context.report('unsupported_feature', at, message, 'The language of expressions is jq.')
+  }
+  const mode = context.optionalText(map, 'mode')
+  if (mode !== undefined && !MODES.includes(mode)) {
+    const at = valueAt(map, 'mode') ?? map
+    context.reportUnknown('value_invalid', at, `There is no mode \`${mode}\`.`, mode, MODES)
+  }
+  return mode === 'loose'
 }

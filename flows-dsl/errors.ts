@@ -1,15 +1,15 @@
-/** Knows the errors a flow can end with: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
+/** The errors of flows: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
 
 import { clip } from './json.ts'
 
-/** What all errors of one type share. `type` is a URI, `status` follows HTTP. */
+/** The fields that all errors of one type share. `type` is a URI, `status` follows HTTP. */
 export interface ErrorKind {
   readonly type: string
   readonly status: number
   readonly title: string
 }
 
-/** An error as it leaves a run. `instance` is the JSON pointer of the task that faulted. */
+/** A serialised error. `instance` is the JSON pointer of the task that faulted. */
 export type ErrorObject = { type: string; status: number; title: string; detail: string; instance: string }
 
 const BASE = 'https://serverlessworkflow.io/spec/1.0.0/errors/'
@@ -26,14 +26,14 @@ export const ERRORS = {
   runtime: { type: `${BASE}runtime`, status: 500, title: 'Runtime error' },
 } as const satisfies Record<string, ErrorKind>
 
-/** What an approval is where a rejection of it is an error. Ours; OWS 1.0 has no tasks for people. */
+/** The error of an approval with `onReject: fault`. An extension of ours. */
 export const REJECTED: ErrorKind = {
   type: 'https://tenon.dev/errors/rejected',
   status: 403,
   title: 'Rejected',
 }
 
-/** Where the standard types stand in the texts of OWS 1.0, before and after its move. */
+/** URIs of the standard types, before and after OWS moved to its new domain. */
 const STANDARD =
   /^https:\/\/(?:serverlessworkflow\.io|open-workflow-specification\.org)\/(?:spec\/1\.0\.0\/errors|dsl\/errors\/types)\/([a-z]+)$/
 
@@ -43,17 +43,17 @@ export function standardError(type: string): ErrorKind | undefined {
   return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
 }
 
-/** An error is told to people and kept with each step that it leaves: its texts do not grow with the data. */
+/** Errors are shown to people and stored with every step, so their texts are bounded. */
 const TEXT_BYTES_MAX = 4_096
 
 /**
- * The only error that faults a flow; anything else that is thrown passes through the interpreter untouched.
+ * The only error that faults a flow; the interpreter rethrows anything else.
  */
 export class FlowError extends Error {
   readonly type: string
   readonly status: number
   readonly title: string
-  /** JSON pointer of the task; empty until the interpreter knows it. */
+  /** JSON pointer of the task; empty until the interpreter sets it. */
   readonly instance: string
 
   constructor({ type, status, title }: ErrorKind, detail: string, instance = '') {
@@ -65,12 +65,12 @@ export class FlowError extends Error {
     this.instance = clip(instance, TEXT_BYTES_MAX)
   }
 
-  /** The error that was an object for a while. */
+  /** Restores a serialised error. */
   static from(error: ErrorObject): FlowError {
     return new FlowError(error, error.detail, error.instance)
   }
 
-  /** The same error with its place filled in; a place that is already there stays. */
+  /** The same error with the task that faulted; an `instance` that is already set stays. */
   at(instance: string): FlowError {
     return this.instance === '' ? new FlowError(this, this.message, instance) : this
   }
@@ -81,5 +81,5 @@ export class FlowError extends Error {
   }
 }
 
-/** A FlowError that no `try` catches: the run as a whole has used up what it may. */
+/** A FlowError that no `try` catches: the execution as a whole has exceeded a limit. */
 export class FinalError extends FlowError {}

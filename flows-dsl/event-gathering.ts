@@ -2,11 +2,10 @@
 
 import { type Budget, newBudget } from './expression/budget.ts'
 import { evaluate } from './expression/evaluate.ts'
-import type { EventStrategy, Json, JsonObject, Schedule, Template } from './ir.ts'
+import { type EventStrategy, fill, type Json, type JsonObject, type Schedule, type Template } from './ir.ts'
 import { fieldOf, objectOf } from './json.ts'
-import { match } from './tasks/event-matching.ts'
-import { readOf, typesOf } from './tasks/listening.ts'
-import { fill } from './template.ts'
+import { match } from './tasks/event-filters.ts'
+import { readOf, typesOf } from './tasks/listen.ts'
 
 /** Events of `all` that wait for the others. Plain JSON: it is kept between two events. */
 export interface Gathering {

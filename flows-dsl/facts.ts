@@ -1,10 +1,10 @@
-/** Knows what can be said of a compiled flow without running it. */
+/** Computes static facts of a compiled flow: what it calls and reads, and an estimate of its cost. */
 
 import type { EventEstimate, Facts, TaskNode } from './ir.ts'
 import { compareText } from './json.ts'
-import type { Local } from './tasks/local.ts'
+import type { InlineOption } from './tasks/task.ts'
 
-/** Of a run that does nothing: its start, its first workflow task, its end. */
+/** History events of an empty execution: start, first workflow task, end. */
 const RUN_EVENTS = 5
 
 /**
@@ -13,19 +13,19 @@ const RUN_EVENTS = 5
  */
 const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
 
-/** A call that is made beside the run leaves what it answered; one that is not as brief as it should be, that and its task. */
+/** An inline call leaves one marker event; one that falls back to an activity leaves those events, too. */
 const LOCAL_EVENTS = 1
 
-/** Kinds that run their tasks for each item, or each event. */
+/** Task kinds that run their tasks once per item or event. */
 const REPEATING = ['for', 'listen']
 
 const NONE: EventEstimate = { fixed: 0, perItem: 0 }
 
 /**
- * What a flow's tasks call, read and cost.
+ * Computes the facts of a flow's tasks.
  * @param used names, in any order, of what they call and read
  */
-export function factsOf(
+export function computeFacts(
   tasks: readonly TaskNode[],
   used: Required<Pick<Facts, 'functions' | 'secrets'>>,
 ): Facts {
@@ -43,7 +43,7 @@ function kindsOf(tasks: readonly TaskNode[]): readonly string[] {
   return tasks.flatMap((task) => [task.kind, ...kindsOf(childrenOf(task))])
 }
 
-/** Of a straight run: each task once, nothing fails, each loop counted by its items. */
+/** Estimates the happy path: each task runs once, nothing fails, loops run once per item. */
 function eventsOf(task: TaskNode): EventEstimate {
   const { kind, body } = task
   const around = sum(extensionTasks(task).map(eventsOf))
@@ -63,7 +63,7 @@ function sum(estimates: readonly EventEstimate[]): EventEstimate {
   )
 }
 
-/** How many tasks go on at the same time, at most. */
+/** The maximum of tasks that run at the same time. */
 function fanOutOf(task: TaskNode): number {
   const around = extensionTasks(task).map(fanOutOf)
   const inner = tasksIn(task.body).map(fanOutOf)
@@ -85,13 +85,13 @@ function extensionTasks({ extensions = [] }: TaskNode): readonly TaskNode[] {
   return extensions.flatMap(({ before = [], after = [] }) => [...before, ...after])
 }
 
-/** The tasks of a body that run where nothing fails. */
+/** The tasks of a body that run if nothing fails. */
 function straightOf(body: unknown): readonly TaskNode[] {
   const { catch: _catch, ...rest } = (body ?? {}) as Record<string, unknown>
   return tasksIn(rest)
 }
 
-/** All lists of tasks in a body, whatever its kind calls them. What the author has written as data holds none. */
+/** All tasks in a body, under any key, except in literal data and expressions. */
 function tasksIn(body: unknown): readonly TaskNode[] {
   if (Array.isArray(body)) return body.flatMap((one) => (isTask(one) ? [one] : tasksIn(one)))
   if (typeof body !== 'object' || body === null) return []
@@ -107,7 +107,7 @@ function isTask(value: unknown): value is TaskNode {
 }
 
 function isLocal(body: unknown): boolean {
-  return Boolean((body as { readonly local?: Local } | undefined)?.local)
+  return Boolean((body as { readonly local?: InlineOption } | undefined)?.local)
 }
 
 function itemsOf(body: unknown): number | undefined {

@@ -1,62 +1,87 @@
-/** Knows every fault a definition can have, and every warning, how one is shown, and which name was probably meant. */
+/** Diagnostics of a definition: collecting, formatting, and suggesting the name that was meant. */
 
-import type { FaultKind } from './faults/kind.ts'
-import { NAME_FAULTS } from './faults/names.ts'
-import { SHAPE_FAULTS } from './faults/shape.ts'
-import { SOURCE_FAULTS } from './faults/source.ts'
-import { TASK_FAULTS } from './faults/tasks.ts'
-import { WARNINGS } from './faults/warnings.ts'
+import {
+  type DiagnosticKind,
+  NAME_DIAGNOSTICS,
+  SHAPE_DIAGNOSTICS,
+  SOURCE_DIAGNOSTICS,
+  TASK_DIAGNOSTICS,
+  WARNINGS,
+} from './faults/catalogue.ts'
+import type { Location } from './located.ts'
 
-/** The table of faults: code → what all faults of this code share. Codes are part of the interface. */
-export const FAULTS = {
-  ...SOURCE_FAULTS,
-  ...SHAPE_FAULTS,
-  ...TASK_FAULTS,
-  ...NAME_FAULTS,
+/** All diagnostics by code. Codes are part of the public interface. */
+export const DIAGNOSTICS = {
+  ...SOURCE_DIAGNOSTICS,
+  ...SHAPE_DIAGNOSTICS,
+  ...TASK_DIAGNOSTICS,
+  ...NAME_DIAGNOSTICS,
   ...WARNINGS,
-} as const satisfies Record<string, FaultKind>
+} as const satisfies Record<string, DiagnosticKind>
 
-export type FaultCode = keyof typeof FAULTS
+export type DiagnosticCode = keyof typeof DIAGNOSTICS
 
-/**
- * One thing that is wrong. `line` and `column` (in UTF-16 units) count from 1; `pointer` is a JSON pointer.
- */
-export interface Fault {
-  readonly code: FaultCode
+export interface Diagnostic extends Location {
+  readonly code: DiagnosticCode
   readonly message: string
-  readonly line: number
-  readonly column: number
-  readonly pointer: string
   readonly hint?: string
   /** Path of the page about the code, on the server of the API. */
   readonly docs?: string
-  /** The offending line with a caret below the column. */
+  /** The source line with a caret below the column. */
   readonly excerpt?: string
 }
 
-/** Faults as they are told: in the order of their places, each with its page and its line. */
-export function told(faults: readonly Fault[], source: string): Fault[] {
-  const lines = source.split('\n')
-  const shown = faults.map((fault) => {
-    const excerpt = excerptOf(lines[fault.line - 1] ?? '', fault.line, fault.column)
-    return { ...fault, docs: docsOf(fault.code), excerpt }
-  })
-  return shown.sort((a, b) => a.line - b.line || a.column - b.column)
+/** More diagnostics than this are dropped: a hostile definition could cause millions. */
+const DIAGNOSTICS_MAX = 100
+
+/** Collects the diagnostics of one definition, without duplicates. */
+export class DiagnosticList {
+  readonly diagnostics: Diagnostic[] = []
+  readonly #reported = new Set<string>()
+
+  /** Records a diagnostic, once per location however often that is compiled, and none for rejected nodes. */
+  report(code: DiagnosticCode, at: Location, message: string, hint?: string): undefined {
+    if (this.diagnostics.length >= DIAGNOSTICS_MAX || ('kind' in at && at.kind === 'refused')) return
+    const { line, column, pointer } = at
+    const key = `${code} ${line}:${column} ${message}`
+    if (this.#reported.has(key)) return
+    this.#reported.add(key)
+    this.diagnostics.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
+  }
+
+  /** Records that a name is not known; the hint is the nearest known name, or all of them if they are few. */
+  reportUnknown(
+    code: DiagnosticCode,
+    at: Location,
+    message: string,
+    name: string,
+    known: readonly string[],
+  ): undefined {
+    if (this.diagnostics.length >= DIAGNOSTICS_MAX) return
+    const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
+    return this.report(code, at, message, didYouMean(name, known) ?? all)
+  }
 }
 
-/** Where the page about a code is. */
-function docsOf(code: string): string {
-  return `/docs/flows/faults/${code}`
+/** Diagnostics in source order, each with its documentation page and source line. */
+export function formatDiagnostics(diagnostics: readonly Diagnostic[], source: string): Diagnostic[] {
+  const lines = source.split('\n')
+  const formatted = diagnostics.map((one) => ({
+    ...one,
+    docs: `/docs/flows/faults/${one.code}`,
+    excerpt: excerptOf(lines[one.line - 1] ?? '', one.line, one.column),
+  }))
+  return formatted.sort((a, b) => a.line - b.line || a.column - b.column)
 }
 
 const BEFORE_MAX = 60
 const WIDTH_MAX = 120
 
-/** The distance costs the product of the lengths, so a hostile definition gets no hints. */
+/** The edit distance costs the product of the lengths, so long names and lists get no suggestion. */
 const NAME_MAX = 100
 const CANDIDATES_MAX = 300
 
-/** The line with a caret below its column; a long line is cut to a window around it. */
+/** A source line with a caret below its column; a long line is cut to a window around the column. */
 export function excerptOf(text: string, line: number, column: number): string {
   const start = Math.max(0, column - 1 - BEFORE_MAX)
   const shown = text.slice(start, start + WIDTH_MAX).trimEnd()
@@ -65,20 +90,20 @@ export function excerptOf(text: string, line: number, column: number): string {
   return `${number} | ${shown}\n${' '.repeat(number.length)} | ${before}^`
 }
 
-/** `Did you mean x?` for the known name nearest to one that is unknown, if one is near. */
+/** `Did you mean x?` for the known name nearest to an unknown one, if one is near. */
 export function didYouMean(name: string, known: readonly string[], prefix = ''): string | undefined {
   const near = nearest(name, known)
   return near === undefined ? undefined : `Did you mean ${prefix}${near}?`
 }
 
-/** The known name with the smallest edit distance, at most a third of its length; the first of equals. */
+/** The known name with the smallest edit distance, at most a third of its length; the first if several are as near. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   let best: string | undefined
   let bestDistance = Number.POSITIVE_INFINITY
   if (name.length > NAME_MAX) return undefined
   for (const candidate of known.slice(0, CANDIDATES_MAX)) {
     if (Math.abs(candidate.length - name.length) > candidate.length / 3 + 1) continue
-    const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase())
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase())
     if (distance > Math.max(1, Math.floor(candidate.length / 3)) || distance >= bestDistance) continue
     best = candidate
     bestDistance = distance
@@ -86,8 +111,8 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best
 }
 
-/** Edits (insert, delete, replace, swap of neighbours) that lead from one text to the other. */
-function distanceOf(a: string, b: string): number {
+/** Damerau-Levenshtein distance (optimal string alignment): insert, delete, replace, swap of neighbours. */
+function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {

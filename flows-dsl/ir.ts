@@ -1,18 +1,18 @@
-/** Knows the compiled form of a flow: plain JSON with every expression parsed and every target checked. */
+/** The compiled form of a flow: plain JSON with every expression parsed and every target checked. */
 
 import type { Expression } from './expression/expression.ts'
-import { compareText, type Json } from './json.ts'
+import { compareText, type Json, type JsonObject, objectOf } from './json.ts'
 
 export type { Json, JsonObject } from './json.ts'
 
-/** A value with expressions in it. Only these are evaluated; what they yield never is. */
+/** A value that contains expressions. Only these are evaluated; their results never are. */
 export type Template =
   | { readonly literal: Json }
   | { readonly expression: Expression }
   | { readonly object: readonly (readonly [key: string, value: Template])[] }
   | { readonly array: readonly Template[] }
 
-/** One task. What all kinds share stands here; `body` belongs to the kind (tasks/<kind>.ts). */
+/** One task: the fields that all task types share; `body` belongs to the type (tasks/<kind>.ts). */
 export interface TaskNode<Body = unknown> {
   readonly kind: string
   readonly name: string
@@ -31,7 +31,7 @@ export interface TaskNode<Body = unknown> {
   readonly next?: string
   /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
   readonly compensate?: readonly TaskNode[]
-  /** Of this task and those within it: whether an error that nothing catches waits for somebody to decide. */
+  /** Whether an uncaught error of this task, or of one within it, suspends it until an operator decides. */
   readonly onFault?: 'hold' | 'fail'
   readonly body: Body
 }
@@ -197,4 +197,39 @@ function write(value: unknown): string {
   const fields = Object.entries(value).filter(([, field]) => field !== undefined)
   fields.sort(([a], [b]) => compareText(a, b))
   return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`).join(',')}}`
+}
+
+/** The execution as `$workflow` describes it. `started_at` is an ISO 8601 time. */
+export interface RunInfo {
+  readonly id: string
+  readonly started_at: string
+  readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
+  /** The subject that started the execution. */
+  readonly started_by?: string
+  /** The value of `$secrets`: handles. The secret values never reach the interpreter. */
+  readonly secrets?: JsonObject
+  /** The maximum of steps; beyond it the execution faults as an endless loop. */
+  readonly stepsMax?: number
+}
+
+/** The workflow descriptor; `definition` has the document only, since a run carries the compiled form. */
+export function describeFlow({ document }: FlowIR, input: Json, { id, started_at }: RunInfo): JsonObject {
+  return { id, definition: { document: { ...document } }, input, startedAt: timeOf(Date.parse(started_at)) }
+}
+
+/** A date and time descriptor (OWS 1.0 "Runtime expression arguments"). */
+export function timeOf(ms: number): JsonObject {
+  const epoch = { seconds: Math.floor(ms / 1000), milliseconds: ms }
+  return { iso8601: new Date(ms).toISOString(), epoch }
+}
+
+/**
+ * Evaluates a template. Results of expressions are inserted verbatim: text in data that looks like an expression is not
+ * evaluated.
+ */
+export function fill(template: Template, evaluate: (expression: Expression) => Json): Json {
+  if ('literal' in template) return template.literal
+  if ('expression' in template) return evaluate(template.expression)
+  if ('array' in template) return template.array.map((item) => fill(item, evaluate))
+  return objectOf(template.object.map(([key, value]) => [key, fill(value, evaluate)]))
 }

@@ -1,4 +1,4 @@
-/** Knows how to build, read and compare JSON whose keys and strings come from strangers. */
+/** Builds, reads, compares and patches JSON whose keys and strings are untrusted. */
 
 export type Json = null | boolean | number | string | Json[] | JsonObject
 export type JsonObject = { [key: string]: Json }
@@ -14,7 +14,7 @@ export function objectOf(entries: Iterable<readonly [string, Json]>): JsonObject
   return Object.fromEntries(entries)
 }
 
-/** Reads an own field; nothing is ever inherited. */
+/** Reads an own field, never an inherited one. */
 export function fieldOf(object: Readonly<Record<string, Json>>, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined
 }
@@ -46,7 +46,7 @@ export function utf8Length(text: string): number {
   return bytes
 }
 
-/** Cuts a text to at most `bytesMax` bytes of UTF-8, never through a code point. */
+/** Truncates a text to at most `bytesMax` bytes of UTF-8, never within a code point. */
 export function clip(text: string, bytesMax: number): string {
   let bytes = 0
   let clipped = ''
@@ -58,10 +58,37 @@ export function clip(text: string, bytesMax: number): string {
   return clipped
 }
 
-/** A step of a JSON pointer as it was before it stood in one (RFC 6901 §4). */
+/** Decodes a token of a JSON pointer (RFC 6901 §4). */
 export const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
 
-/** One more step of a JSON pointer (RFC 6901 §3). */
+/** Appends a token to a JSON pointer (RFC 6901 §3). */
 export function pointerTo(parent: string, key: string | number): string {
   return `${parent}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
+
+type Members = Record<string, unknown>
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** JSON Merge Patch (RFC 7396). Changes neither argument. @param patch recursion is as deep as the patch */
+export function mergePatch(target: Members, patch: Members): Members {
+  const merged = new Map(Object.entries(target))
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(name)
+    else merged.set(name, isMembers(value) ? mergePatch(membersOf(merged.get(name)), value) : value)
+  }
+  // Entries become own members whatever their name, `__proto__` too.
+  return Object.fromEntries(merged)
+}
+
+const membersOf = (value: unknown): Members => (isMembers(value) ? value : {})
+
+type OptionalKeys<T> = { [K in keyof T]: undefined extends T[K] ? K : never }[keyof T]
+
+/** An object without its undefined properties. */
+export function omitUndefined<T extends object>(
+  object: T,
+): Omit<T, OptionalKeys<T>> & { [K in OptionalKeys<T>]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T
 }

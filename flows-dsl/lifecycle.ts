@@ -1,7 +1,6 @@
 /** Knows the events by which the world hears how a run goes (OWS 1.0 "Lifecycle Events"): their names and their data. */
 
-import type { RunInfo } from './descriptors.ts'
-import type { FlowDocument, JsonObject } from './ir.ts'
+import type { FlowDocument, JsonObject, RunInfo } from './ir.ts'
 import type { RunResult } from './machine/state.ts'
 import type { StepEvent } from './tasks/task.ts'
 

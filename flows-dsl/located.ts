@@ -1,80 +1,81 @@
-/** Knows a definition as data with places: every value says where in the source it stands. */
+/** The source nodes of a definition: its values, each with its location in the source. */
 
 import { type Json, objectOf, unescaped } from './json.ts'
 
 /** `line` and `column` (in UTF-16 units) count from 1. */
-export interface Place {
+export interface Location {
   readonly line: number
   readonly column: number
   /** JSON pointer of the value. */
   readonly pointer: string
 }
 
-export type Located = LocatedScalar | LocatedList | LocatedMap | LocatedRefused
+export type SourceNode = ScalarNode | ListNode | MapNode | RejectedNode
 
-export interface LocatedScalar extends Place {
+export interface ScalarNode extends Location {
   readonly kind: 'scalar'
   readonly value: string | number | boolean | null
-  /**
-   * The place of a character of the value, where the source shows the value as it is; else the value's place.
-   */
-  readonly placeOf: (offset: number) => Place
+  /** The location of a character of the value if the source shows the value verbatim, or else of the value. */
+  readonly locationOf: (offset: number) => Location
 }
 
-interface LocatedList extends Place {
+interface ListNode extends Location {
   readonly kind: 'list'
-  readonly items: readonly Located[]
+  readonly items: readonly SourceNode[]
 }
 
-export interface LocatedMap extends Place {
+export interface MapNode extends Location {
   readonly kind: 'map'
-  readonly entries: readonly LocatedEntry[]
+  readonly entries: readonly MapEntry[]
 }
 
-export interface LocatedEntry {
+export interface MapEntry {
   readonly key: string
-  /** The place of the key. */
-  readonly at: Place
-  readonly value: Located
+  /** The location of the key. */
+  readonly at: Location
+  readonly value: SourceNode
 }
 
-/** A value that already has a fault, in the place where it stood. */
-export interface LocatedRefused extends Place {
+/** A value that has a diagnostic already. */
+export interface RejectedNode extends Location {
   readonly kind: 'refused'
 }
 
-/** The value of a key, or nothing. */
-export function entryOf(map: LocatedMap, key: string): LocatedEntry | undefined {
+export function entryOf(map: MapNode, key: string): MapEntry | undefined {
   return map.entries.find((entry) => entry.key === key)
 }
 
-/** The value without its places; what was refused is null. */
-export function plainOf(value: Located): Json {
-  if (value.kind === 'scalar') return value.value
-  if (value.kind === 'list') return value.items.map(plainOf)
-  if (value.kind === 'refused') return null
-  return objectOf(value.entries.map(({ key, value: inner }) => [key, plainOf(inner)]))
+export function valueAt(map: MapNode, key: string): SourceNode | undefined {
+  return entryOf(map, key)?.value
 }
 
-/** What stands at a JSON pointer, with the place of its key where it has one. */
-export function findAt(root: Located, pointer: string): { at: Place; value: Located } | undefined {
-  let found: { at: Place; value: Located } | undefined = { at: root, value: root }
+/** The value without its locations; a rejected value is null. */
+export function nodeToJson(node: SourceNode): Json {
+  if (node.kind === 'scalar') return node.value
+  if (node.kind === 'list') return node.items.map(nodeToJson)
+  if (node.kind === 'refused') return null
+  return objectOf(node.entries.map(({ key, value }) => [key, nodeToJson(value)]))
+}
+
+/** The node at a JSON pointer, with the location of its key, or of the item if it is in a list. */
+export function nodeAt(root: SourceNode, pointer: string): { at: Location; value: SourceNode } | undefined {
+  let found: { at: Location; value: SourceNode } | undefined = { at: root, value: root }
   for (const step of pointer.split('/').slice(1)) {
     const key = unescaped(step)
-    const value: Located | undefined = found?.value
+    const value: SourceNode | undefined = found?.value
     if (value?.kind === 'map') found = entryOf(value, key)
     else {
-      const item: Located | undefined = value?.kind === 'list' ? value.items[Number(key)] : undefined
+      const item: SourceNode | undefined = value?.kind === 'list' ? value.items[Number(key)] : undefined
       found = item && { at: item, value: item }
     }
   }
   return found
 }
 
-/** What a value is, in the words of a message. */
-export function nameOf(value: Located): string {
-  if (value.kind === 'map') return 'a mapping'
-  if (value.kind === 'list') return 'a list'
-  if (value.kind === 'refused') return 'refused'
-  return value.value === null ? 'empty' : `a ${typeof value.value}`
+/** The type of a node, as messages call it. */
+export function describeNode(node: SourceNode): string {
+  if (node.kind === 'map') return 'a mapping'
+  if (node.kind === 'list') return 'a list'
+  if (node.kind === 'refused') return 'refused'
+  return node.value === null ? 'empty' : `a ${typeof node.value}`
 }

@@ -1,9 +1,8 @@
 /** Knows how a run is carried out where effects are promises: the machine decides, this waits. */
 
-import type { RunInfo } from './descriptors.ts'
 import { FlowError } from './errors.ts'
 import { STEPS_MAX } from './expression/budget.ts'
-import type { FlowIR, Json, JsonObject } from './ir.ts'
+import type { FlowIR, Json, JsonObject, RunInfo } from './ir.ts'
 import type { Release } from './machine/hold.ts'
 import { Machine, newState } from './machine/machine.ts'
 import type { Patch } from './machine/patch.ts'

@@ -1,6 +1,6 @@
-/** Knows the names of time zones, from the tables of the machine that compiles: never a part of a workflow. */
+/** Names of time zones, from the ICU tables of the host that compiles: must not become part of a workflow. */
 
-/** An offset is no name: it would not follow the summer. */
+/** Whether it is an IANA name. Offsets are rejected, because they ignore daylight saving time. */
 export function isTimezone(name: string): boolean {
   try {
     return (
@@ -11,5 +11,5 @@ export function isTimezone(name: string): boolean {
   }
 }
 
-/** Without the older names, which count as well. */
+/** Canonical names. `isTimezone` accepts older aliases, too. */
 export const timezones = (): readonly string[] => ['UTC', ...Intl.supportedValuesOf('timeZone')]

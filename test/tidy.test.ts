@@ -50,7 +50,7 @@ test('deterministic code asks nobody for time, chance or locale', () => {
     'flows-dsl/timezones.ts',
   ])
   expect(pure.filter(({ text }) => /\/timezones\.ts'/.test(text)).map(({ name }) => name)).toEqual([
-    'flows-dsl/clock.ts',
+    'flows-dsl/schedule.ts',
   ])
 })
 

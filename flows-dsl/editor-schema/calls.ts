@@ -1,13 +1,10 @@
-/** Knows what `call` may call: HTTP servers and the functions of the platform, and how it says who it is. */
+/** The language schema of calls: HTTP, OpenAPI, platform functions, and their authentication. */
 
 import type { Catalogue } from '../checker.ts'
-import { EXPRESSION } from './values.ts'
-import { either, flag, mapping, named, ref, type Schema, text, when } from './words.ts'
-
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-
-/** Kinds of call that the language has and this release has not. */
-const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
+import { UNSUPPORTED_CALLS } from '../tasks/call.ts'
+import { HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
+import { CLIENT_AUTHENTICATIONS, ENCODINGS, GRANTS } from '../use/authentication.ts'
+import { EXPRESSION, either, mapping, named, ref, type Schema, type TaskKeys, text, when } from './values.ts'
 
 const lettersOf = (method: string) =>
   method.replaceAll(/./g, (letter) => `[${letter}${letter.toLowerCase()}]`)
@@ -47,11 +44,7 @@ const CLIENT = {
     id: text('The id of the client.'),
     secret: text('The secret of the client.'),
     assertion: text('A signed JWT that stands for the client.'),
-    authentication: choice(
-      'How the client says who it is.',
-      ['client_secret_post', 'client_secret_basic', 'client_secret_jwt', 'private_key_jwt', 'none'],
-      'client_secret_post',
-    ),
+    authentication: choice('How the client says who it is.', CLIENT_AUTHENTICATIONS, 'client_secret_post'),
   }),
   ...when(
     { properties: { authentication: { const: 'none' } }, required: ['authentication'] },
@@ -66,14 +59,6 @@ const CLIENT = {
   ),
 }
 
-const GRANTS = [
-  'client_credentials',
-  'authorization_code',
-  'password',
-  'refresh_token',
-  'urn:ietf:params:oauth:grant-type:token-exchange',
-]
-
 const OAUTH2 = {
   authority: either(
     'The URI of whoever gives out tokens.',
@@ -83,11 +68,7 @@ const OAUTH2 = {
   grant: choice('The grant by which a token is asked for.', GRANTS),
   client: CLIENT,
   request: mapping('How a token is asked for.', {
-    encoding: choice(
-      'The media type of the request.',
-      ['application/x-www-form-urlencoded', 'application/json'],
-      'application/x-www-form-urlencoded',
-    ),
+    encoding: choice('The media type of the request.', ENCODINGS, ENCODINGS[0]),
   }),
   issuers: ref('strings', 'Who may have issued the token.'),
   scopes: ref('strings', 'The scopes that are asked for.'),
@@ -116,10 +97,14 @@ const withPassword = (one: Schema): Schema => ({
 const ANSWER: Readonly<Record<string, Schema>> = {
   output: either(
     'What the task yields: the content, the whole response, or the bytes in base64.',
-    { enum: ['content', 'response', 'raw'], default: 'content' },
+    { enum: HTTP_OUTPUTS, default: 'content' },
     EXPRESSION,
   ),
-  redirect: either('Whether a redirect (300 to 399) is an answer, not an error.', flag(false), EXPRESSION),
+  redirect: either(
+    'Whether a redirect (300 to 399) is an answer, not an error.',
+    { type: 'boolean', default: false },
+    EXPRESSION,
+  ),
 }
 
 export const CALLS: Readonly<Record<string, Schema>> = {
@@ -191,36 +176,26 @@ export const CALLS: Readonly<Record<string, Schema>> = {
   functionArguments: named('Arguments by their names.', ref('filter')),
 }
 
-/** A `call` of one kind for HTTP, one for each function of the catalogue, and one for functions under `use`. */
-export function callTasks(
-  catalogue: Catalogue,
-): readonly { keys: Record<string, Schema>; required: readonly string[] }[] {
+/** The task types of `call`: HTTP, OpenAPI, each function of the catalogue, and functions under `use`. */
+export function callTasks(catalogue: Catalogue): readonly TaskKeys[] {
   const names = Object.keys(catalogue)
-  const functions = names.map((name) => callOf(name, catalogue))
+  const http = { const: 'http', description: 'Sends an HTTP request.' }
+  const openapi = { const: 'openapi', description: 'Calls an operation of an OpenAPI document.' }
   const own = {
     description:
       'A function under `use.functions`, or of the catalogue by its full name: name:version@catalog.',
     type: 'string',
-    not: { enum: ['http', 'openapi', ...LATER, ...names] },
+    not: { enum: ['http', 'openapi', ...UNSUPPORTED_CALLS, ...names] },
   }
   return [
-    {
-      keys: { call: { const: 'http', description: 'Sends an HTTP request.' }, with: ref('http') },
-      required: ['call', 'with'],
-    },
-    {
-      keys: {
-        call: { const: 'openapi', description: 'Calls an operation of an OpenAPI document.' },
-        with: ref('openapi'),
-      },
-      required: ['call', 'with'],
-    },
-    ...functions,
+    { keys: { call: http, with: ref('http') }, required: ['call', 'with'] },
+    { keys: { call: openapi, with: ref('openapi') }, required: ['call', 'with'] },
+    ...names.map((name) => callOf(name, catalogue)),
     { keys: { call: own, with: ref('functionArguments') }, required: ['call'] },
   ]
 }
 
-function callOf(name: string, catalogue: Catalogue) {
+function callOf(name: string, catalogue: Catalogue): TaskKeys {
   const { description = '', required = [], optional = [] } = catalogue[name] ?? {}
   const properties = Object.fromEntries([...required, ...optional].map((key) => [key, ref('filter')]))
   const keys = {

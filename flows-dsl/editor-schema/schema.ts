@@ -1,23 +1,41 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
-/** Knows the language as a JSON Schema, by which editors complete, explain and check a definition as it is written. */
+/** The flow language as JSON Schema 2020-12, for completion and checks in editors. */
 
 import type { Catalogue } from '../checker.ts'
-import { CLOCK_BELONGS, CRONS_MAX, OVERLAPS } from '../clock.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../concurrency.ts'
-import { CRON_CHARS_MAX } from '../cron.ts'
+import { SEMVER } from '../definition.ts'
 import { objectOf } from '../json.ts'
-import { SECRET_HEADER, WEBHOOK_HEADER, WEBHOOK_HEADERS_MAX, WEBHOOK_NAME, WEBHOOKS_MAX } from '../webhook.ts'
+import {
+  CLOCK_OPTIONS,
+  CRON_CHARS_MAX,
+  CRONS_MAX,
+  OVERLAPS,
+  SECRET_HEADER,
+  TRIGGERS,
+  WEBHOOK_HEADER,
+  WEBHOOK_HEADERS_MAX,
+  WEBHOOK_NAME,
+  WEBHOOKS_MAX,
+} from '../schedule.ts'
+import { TASKS } from '../tasks/index.ts'
 import { CALLS } from './calls.ts'
-import { ERRORS } from './errors.ts'
-import { EVENTS } from './events.ts'
-import { jsonSchema } from './json-schema.ts'
-import { taskSchemas } from './tasks.ts'
-import { VALUES } from './values.ts'
-import { either, list, mapping, named, namedList, ref, type Schema, text, word } from './words.ts'
+import { ERRORS, EVENTS, taskSchemas } from './tasks.ts'
+import {
+  either,
+  flag,
+  jsonSchema,
+  list,
+  mapping,
+  named,
+  namedList,
+  ref,
+  type Schema,
+  text,
+  VALUES,
+  word,
+} from './values.ts'
 
 const NAME = { pattern: '^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$' }
-const VERSION =
-  '^(?:0|[1-9]\\d*)(?:\\.(?:0|[1-9]\\d*)){2}(?:-[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?(?:\\+[0-9A-Za-z.-]+)?$'
 
 const DOCUMENT = mapping(
   'What the flow is called.',
@@ -26,7 +44,7 @@ const DOCUMENT = mapping(
     namespace: text('What the name belongs to.', NAME),
     name: text('The name of the flow.', NAME),
     version: text('The version of the flow, as the author counts (semantic versioning).', {
-      pattern: VERSION,
+      pattern: SEMVER,
     }),
     title: text('The title of the flow, for people.'),
     summary: text('What the flow does, in Markdown.'),
@@ -43,19 +61,7 @@ const EXTENSION = {
       extend: word('The kind of task that is extended.', [
         'all',
         'composite',
-        'approve',
-        'call',
-        'do',
-        'emit',
-        'for',
-        'fork',
-        'listen',
-        'raise',
-        'run',
-        'set',
-        'switch',
-        'try',
-        'wait',
+        ...TASKS.map(({ kind }) => kind),
       ]),
       when: ref('condition', 'Only where this holds.'),
       before: ref('tasks', 'Tasks that are run before the task.'),
@@ -129,10 +135,10 @@ const SCHEDULE = {
       list('Several of them.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
     ),
   }),
-  anyOf: ['every', 'cron', 'after', 'on', 'webhook'].map((key) => ({ required: [key] })),
+  anyOf: TRIGGERS.map((key) => ({ required: [key] })),
   dependentRequired: { read: ['on'] },
   dependentSchemas: objectOf(
-    Object.entries(CLOCK_BELONGS).map(([key, owners]) => [
+    Object.entries(CLOCK_OPTIONS).map(([key, owners]) => [
       key,
       { anyOf: owners.map((one) => ({ required: [one] })) },
     ]),
@@ -145,12 +151,10 @@ const CONCURRENCY = mapping(
     limit: { description: 'So many.', type: 'integer', minimum: 1, maximum: CONCURRENCY_MAX },
     key: { description: 'Executions whose input yields the same are counted together.' },
     onLimit: word('What becomes of one more.', ON_LIMIT, true),
-    holdWhileWaiting: {
-      description:
-        'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
-      type: 'boolean',
-      default: true,
-    },
+    holdWhileWaiting: flag(
+      'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
+      true,
+    ),
   },
   ['limit'],
 )
@@ -161,8 +165,8 @@ const EVALUATE = mapping('How expressions are told from texts.', {
 })
 
 /**
- * The language as JSON Schema 2020-12, for editors. It accepts what the compiler accepts, but for what no schema can
- * say: names that must be there, expressions that must parse, numbers that must go together.
+ * Builds the schema. It is as strict as the compiler, except for what a schema cannot express: declared names, the
+ * syntax of expressions, dependencies between values.
  * @param catalogue functions that `call` knows, with their arguments
  */
 export function editorSchema(catalogue: Catalogue): Schema {

@@ -1,21 +1,97 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
-/** Knows the values that stand in many places of a definition: expressions, durations, names, shapes of data. */
+/** Builders of the language schema, and the values that occur in many places: expressions, durations, names, data. */
 
-import { either, list, mapping, ref, type Schema, text, word } from './words.ts'
+import { RESERVED, VARIABLE } from '../checker.ts'
+import type { Json, JsonObject } from '../json.ts'
+import { KEYWORDS, type Shape, TYPES } from '../schema/vocabulary.ts'
 
-/** A string with an expression in it. */
+export type Schema = JsonObject
+
+type Properties = Readonly<Record<string, Schema>>
+
+/** A mapping with these keys and no others. */
+export function mapping(
+  description: string,
+  properties: Properties,
+  required: readonly string[] = [],
+): Schema {
+  return {
+    description,
+    type: 'object',
+    properties: { ...properties },
+    ...(required.length > 0 && { required: [...required] }),
+    additionalProperties: false,
+  }
+}
+
+/** A mapping with arbitrary keys. */
+export function named(description: string, each: Schema, names: Schema = {}): Schema {
+  return { description, type: 'object', propertyNames: names, additionalProperties: each }
+}
+
+/** A list of single-key mappings. */
+export function namedList(description: string, each: Schema, names: Schema = {}): Schema {
+  const item = {
+    ...named('One name, with what it stands for below.', each, names),
+    minProperties: 1,
+    maxProperties: 1,
+  }
+  return { description, type: 'array', items: item, minItems: 1 }
+}
+
+export function list(description: string, items: Schema, more: Schema = {}): Schema {
+  return { description, type: 'array', items, ...more }
+}
+
+export function text(description: string, more: Schema = {}): Schema {
+  return { description, type: 'string', ...more }
+}
+
+/** One of several words; with `isDefault`, the first is the default. */
+export function word(description: string, words: readonly string[], isDefault = false): Schema {
+  const fallback = words[0] ?? ''
+  return { description, enum: [...words], ...(isDefault && { default: fallback }) }
+}
+
+export function flag(description: string, fallback: boolean): Schema {
+  return { description, type: 'boolean', default: fallback }
+}
+
+/** The keys of one task type; the required ones identify it. */
+export interface TaskKeys {
+  readonly keys: Readonly<Record<string, Schema>>
+  readonly required: readonly string[]
+}
+
+/** A reference to a name under `$defs`. */
+export function ref(name: string, description?: string): Schema {
+  return { ...(description !== undefined && { description }), $ref: `#/$defs/${name}` }
+}
+
+/** At least one of these schemas. */
+export function either(description: string, ...schemas: readonly Schema[]): Schema {
+  return { description, anyOf: [...schemas] }
+}
+
+/** `if`, `then` and `else`. Built from entries, because a literal with `then` looks like a thenable. */
+export function when(condition: Json, consequence: Schema, otherwise?: Schema): Schema {
+  const more: [string, Json][] = otherwise === undefined ? [] : [['else', otherwise]]
+  return Object.fromEntries([['if', condition], ['then', consequence], ...more])
+}
+
+/** The key `then` as a constant, because a literal with `then` looks like a thenable. */
+export const THEN = 'then'
+
+/** A string that contains an expression. */
 export const EXPRESSION: Schema = { type: 'string', pattern: '\\$\\{' }
-
-/** Names of variables that the language has itself. */
-const RESERVED = ['context', 'input', 'output', 'task', 'workflow', 'runtime', 'secrets', 'authorization']
 
 /** The name of a variable, without `$`. */
 export const variable = (description: string, fallback: string): Schema => ({
-  ...text(description, { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', default: fallback }),
-  not: { enum: RESERVED },
+  ...text(description, { pattern: VARIABLE, default: fallback }),
+  not: { enum: [...RESERVED] },
 })
 
-const count = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
+const units = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
 
 export const VALUES: Readonly<Record<string, Schema>> = {
   condition: either(
@@ -30,11 +106,11 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   duration: either(
     'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
     mapping('The sum of its parts.', {
-      days: count('days'),
-      hours: count('hours'),
-      minutes: count('minutes'),
-      seconds: count('seconds'),
-      milliseconds: count('milliseconds'),
+      days: units('days'),
+      hours: units('hours'),
+      minutes: units('minutes'),
+      seconds: units('seconds'),
+      milliseconds: units('milliseconds'),
     }),
     text('An ISO 8601 duration without years and months.', {
       pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
@@ -73,4 +149,40 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     schema: ref('schema', 'What the new `$context` must fit.'),
   }),
   strings: list('Strings.', { type: 'string' }),
+}
+
+const SCHEMA = ref('jsonSchema')
+const TEXT: Schema = { type: 'string' }
+const TEXTS = list('Texts.', TEXT)
+
+/** What the compiler checks of each, except the syntax of patterns and the targets of references. */
+const SHAPES: Readonly<Record<Shape, Schema>> = {
+  any: {},
+  schema: SCHEMA,
+  schemas: list('Schemas.', SCHEMA, { minItems: 1 }),
+  schemaMap: named('Schemas by names.', SCHEMA),
+  patternMap: named('Schemas by patterns.', SCHEMA),
+  count: { type: 'integer', minimum: 0 },
+  number: { type: 'number' },
+  positive: { type: 'number', exclusiveMinimum: 0 },
+  boolean: { type: 'boolean' },
+  text: TEXT,
+  texts: TEXTS,
+  textsMap: named('Texts by names.', TEXTS),
+  types: either(
+    'A type, or several.',
+    { enum: [...TYPES] },
+    list('Types.', { enum: [...TYPES] }, { minItems: 1 }),
+  ),
+  values: { type: 'array' },
+  pattern: TEXT,
+  dialect: { type: 'string', pattern: '^https://json-schema\\.org/draft/2020-12/schema#?$' },
+  reference: { type: 'string', pattern: '^#/\\$defs/[^/]+$' },
+}
+
+export function jsonSchema(): Schema {
+  const properties = Object.fromEntries(Object.entries(KEYWORDS).map(([key, shape]) => [key, SHAPES[shape]]))
+  properties['enum'] = { ...SHAPES.values, minItems: 1 }
+  const description = 'A JSON Schema (2020-12).'
+  return either(description, mapping(description, properties), { type: 'boolean' })
 }

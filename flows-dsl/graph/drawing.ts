@@ -2,7 +2,7 @@
 
 import type { FlowIR, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
-import { findAt, type Located } from '../located.ts'
+import { nodeAt, type SourceNode } from '../located.ts'
 import { taskType } from '../tasks/index.ts'
 import type { Graph, GraphEdge, GraphNode } from './graph.ts'
 import { type InnerList, shapeOf, type Way } from './shapes.ts'
@@ -17,16 +17,16 @@ const LABEL_BYTES_MAX = 200
  * extensions are left out, since they stand in no place of their own.
  * @param definition what the flow was compiled from: conditions are told in the author's words
  */
-export function graphOf(ir: FlowIR, definition: Located): Graph {
+export function graphOf(ir: FlowIR, definition: SourceNode): Graph {
   return new Drawing(definition).draw(ir)
 }
 
 class Drawing {
-  readonly #definition: Located
+  readonly #definition: SourceNode
   readonly #nodes: GraphNode[] = []
   readonly #edges = new Map<string, GraphEdge>()
 
-  constructor(definition: Located) {
+  constructor(definition: SourceNode) {
     this.#definition = definition
   }
 
@@ -78,7 +78,7 @@ class Drawing {
   }
 
   #node({ pointer, kind, name, body }: TaskNode, inside: Inside): void {
-    const at = findAt(this.#definition, pointer)?.at
+    const at = nodeAt(this.#definition, pointer)?.at
     const place = at && { line: at.line, column: at.column }
     const label = clip(taskType(kind)?.summary(body) ?? kind, LABEL_BYTES_MAX)
     this.#nodes.push({ id: pointer, kind, name, label, pointer, ...place, ...inside })
@@ -92,7 +92,7 @@ class Drawing {
   }
 
   #textAt(pointer: string): string | undefined {
-    const value = findAt(this.#definition, pointer)?.value
+    const value = nodeAt(this.#definition, pointer)?.value
     if (value?.kind !== 'scalar') return undefined
     const text = String(value.value)
     return clip((/^\s*\$\{([\s\S]*)\}\s*$/.exec(text)?.[1] ?? text).trim(), LABEL_BYTES_MAX)

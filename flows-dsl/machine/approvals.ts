@@ -2,8 +2,7 @@
 
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { decisionOf, refusalOf, verdictOf } from '../tasks/approval.ts'
-import type { ApproveBody } from '../tasks/approve-body.ts'
+import { type ApproveBody, decisionOf, refusalOf, verdictOf } from '../tasks/approve.ts'
 import type { Desk } from './desk.ts'
 import { typeOf } from './nodes.ts'
 import { runningOf } from './running.ts'

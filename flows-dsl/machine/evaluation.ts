@@ -1,13 +1,20 @@
 /** Knows what expressions see, and what evaluating them may cost between two effects. */
 
-import { describeFlow, timeOf } from '../descriptors.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import { type Budget, measure, newBudget, STEPS_MAX } from '../expression/budget.ts'
 import { evaluate, isTrue } from '../expression/evaluate.ts'
 import type { Expression } from '../expression/expression.ts'
-import type { FlowIR, Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import {
+  describeFlow,
+  type FlowIR,
+  fill,
+  type Json,
+  type JsonObject,
+  type TaskNode,
+  type Template,
+  timeOf,
+} from '../ir.ts'
 import { schemaErrors } from '../schema/validate.ts'
-import { fill } from '../template.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
 import type { Surroundings } from './surroundings.ts'

@@ -3,10 +3,9 @@
  * so a run can stop between any two happenings, be kept as JSON, and go on elsewhere.
  */
 
-import type { RunInfo } from '../descriptors.ts'
 import { durationText } from '../duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
 import { Desk } from './desk.ts'

@@ -2,8 +2,7 @@
 
 import { FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
-import { isObject } from '../json.ts'
-import { mergePatch } from '../merge-patch.ts'
+import { isObject, mergePatch } from '../json.ts'
 import type { Desk } from './desk.ts'
 import type { Memory } from './state.ts'
 

@@ -1,11 +1,11 @@
 /** Knows what a kind of task is given to run with. */
 
 import type { JsonObject, TaskNode } from '../ir.ts'
-import type { Running } from '../tasks/task.ts'
+import type { TaskContext } from '../tasks/task.ts'
 import type { Desk } from './desk.ts'
 import type { TaskFrame } from './state.ts'
 
-export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): Running {
+export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): TaskContext {
   const { state, ir, evaluation, surroundings } = desk
   const { input = null } = task
   // Made where it is asked for, and once: an event is shown to many tasks of which few look at it.

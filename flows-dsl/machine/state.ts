@@ -1,11 +1,9 @@
 /** Knows the whole state of a run: plain JSON, to be kept, moved and gone on with by any later interpreter. */
 
-import type { RunInfo } from '../descriptors.ts'
 import type { ErrorObject } from '../errors.ts'
-import type { Json, JsonObject } from '../ir.ts'
-import type { Decision } from '../tasks/approval.ts'
-import type { Local } from '../tasks/local.ts'
-import type { Done, StepRef } from '../tasks/task.ts'
+import type { Json, JsonObject, RunInfo } from '../ir.ts'
+import type { Decision } from '../tasks/approve.ts'
+import type { Done, InlineOption, StepRef } from '../tasks/task.ts'
 
 /** What a line of tasks sees as `$context`. */
 export interface Memory {
@@ -75,7 +73,7 @@ export type Effect =
       readonly function: string
       readonly arguments: JsonObject
       /** Made beside the run: short, and harmless where it is made twice. */
-      readonly local?: Local
+      readonly local?: InlineOption
       /** Of a local one: others go on at the same time, and no order is known among them and it. */
       readonly beside?: true
     }

@@ -1,142 +1,150 @@
-/** Knows which schemas a definition may hold: every word known, every reference there, every pattern cheap. */
+/** Checks the JSON Schemas in a definition: known keywords, existing references, patterns of linear time. */
 
-import type { Checker } from '../checker.ts'
+import type { CompileContext } from '../checker.ts'
 import type { Json } from '../ir.ts'
-import { entryOf, type Located, type LocatedEntry, type LocatedMap, plainOf } from '../located.ts'
-import { patternFault } from './pattern.ts'
+import { type MapEntry, type MapNode, nodeToJson, type SourceNode, valueAt } from '../located.ts'
+import { patternError } from './pattern.ts'
 import { DIALECT, KEYWORDS, LATER_KEYWORDS, referenceName, type Shape, TYPES } from './vocabulary.ts'
 
-/** One schema of a definition while it is checked. */
-interface Reading {
-  readonly checker: Checker
-  /** `$defs` at the top. */
-  readonly definitions: LocatedMap | undefined
+/** The state of checking one schema. */
+interface SchemaContext {
+  readonly context: CompileContext
+  /** `$defs` of the root. */
+  readonly definitions: MapNode | undefined
 }
 
 /**
- * Checks a schema (JSON Schema 2020-12); its faults go to `checker`.
- * @returns the schema as data, or undefined where it has a fault
+ * Checks a schema (JSON Schema 2020-12); diagnostics go to `context`.
+ * @returns the schema as data, or undefined if it has diagnostics
  */
-export function checkSchema(given: Located, checker: Checker): Json | undefined {
-  const before = checker.faults.length
-  const definitions = given.kind === 'map' ? entryOf(given, '$defs')?.value : undefined
-  const reading = { checker, definitions: definitions?.kind === 'map' ? definitions : undefined }
-  schema(given, reading)
-  if (reading.definitions !== undefined) refuseCircles(reading.definitions, checker)
-  return checker.faults.length === before ? plainOf(given) : undefined
+export function checkSchema(given: SourceNode, context: CompileContext): Json | undefined {
+  const before = context.diagnostics.length
+  const definitions = given.kind === 'map' ? valueAt(given, '$defs') : undefined
+  const schemaContext = { context, definitions: definitions?.kind === 'map' ? definitions : undefined }
+  schema(given, schemaContext)
+  if (schemaContext.definitions !== undefined) checkCycles(schemaContext.definitions, context)
+  return context.diagnostics.length === before ? nodeToJson(given) : undefined
 }
 
-function schema(value: Located, reading: Reading): void {
+function schema(value: SourceNode, schemaContext: SchemaContext): void {
   if (value.kind === 'scalar' && typeof value.value === 'boolean') return
-  const map = reading.checker.map(value, 'A schema')
+  const map = schemaContext.context.map(value, 'A schema')
   if (map === undefined) return
-  reading.checker.keys(map, 'a schema', Object.keys(KEYWORDS), LATER_KEYWORDS)
+  schemaContext.context.keys(map, 'a schema', Object.keys(KEYWORDS), LATER_KEYWORDS)
   for (const entry of map.entries) {
     const shape = Object.hasOwn(KEYWORDS, entry.key) ? KEYWORDS[entry.key] : undefined
-    if (shape !== undefined) SHAPES[shape](entry, reading)
+    if (shape !== undefined) SHAPES[shape](entry, schemaContext)
   }
 }
 
-const SHAPES: Readonly<Record<Shape, (entry: LocatedEntry, reading: Reading) => void>> = {
+const SHAPES: Readonly<Record<Shape, (entry: MapEntry, schemaContext: SchemaContext) => void>> = {
   any: () => undefined,
-  schema: ({ value }, reading) => schema(value, reading),
-  schemas: (entry, reading) => {
-    for (const item of list(entry, reading, 1)) schema(item, reading)
+  schema: ({ value }, schemaContext) => schema(value, schemaContext),
+  schemas: (entry, schemaContext) => {
+    for (const item of list(entry, schemaContext, 1)) schema(item, schemaContext)
   },
-  schemaMap: (entry, reading) => {
-    for (const { value } of entriesOf(entry, reading)) schema(value, reading)
+  schemaMap: (entry, schemaContext) => {
+    for (const { value } of entriesOf(entry, schemaContext)) schema(value, schemaContext)
   },
-  patternMap: (entry, reading) => {
-    for (const { key, at, value } of entriesOf(entry, reading)) {
-      const fault = patternFault(key)
-      if (fault !== undefined) reading.checker.fault('pattern_refused', at, `The pattern ${fault}.`)
-      schema(value, reading)
+  patternMap: (entry, schemaContext) => {
+    for (const { key, at, value } of entriesOf(entry, schemaContext)) {
+      const fault = patternError(key)
+      if (fault !== undefined) schemaContext.context.report('pattern_refused', at, `The pattern ${fault}.`)
+      schema(value, schemaContext)
     }
   },
-  count: ({ key, value }, { checker }) => void checker.integer(value, `\`${key}\``, 0),
-  number: (entry, reading) => void number(entry, reading),
-  positive: (entry, reading) => {
-    const count = number(entry, reading)
+  count: ({ key, value }, { context }) => void context.integer(value, `\`${key}\``, 0),
+  number: (entry, schemaContext) => void number(entry, schemaContext),
+  positive: (entry, schemaContext) => {
+    const count = number(entry, schemaContext)
     if (count === undefined || count > 0) return
-    reading.checker.fault('value_invalid', entry.value, `\`${entry.key}\` must be above 0.`)
+    schemaContext.context.report('value_invalid', entry.value, `\`${entry.key}\` must be above 0.`)
   },
-  boolean: ({ key, value }, { checker }) => {
+  boolean: ({ key, value }, { context }) => {
     if (value.kind === 'scalar' && typeof value.value === 'boolean') return
-    checker.fault('wrong_type', value, `\`${key}\` must be true or false.`)
+    context.report('wrong_type', value, `\`${key}\` must be true or false.`)
   },
-  text: ({ key, value }, { checker }) => void checker.text(value, `\`${key}\``),
-  texts: (entry, reading) => texts(entry, reading),
-  textsMap: (entry, reading) => {
-    for (const inner of entriesOf(entry, reading)) texts(inner, reading)
+  text: ({ key, value }, { context }) => void context.text(value, `\`${key}\``),
+  texts: (entry, schemaContext) => texts(entry, schemaContext),
+  textsMap: (entry, schemaContext) => {
+    for (const inner of entriesOf(entry, schemaContext)) texts(inner, schemaContext)
   },
-  types: (entry, reading) => {
+  types: (entry, schemaContext) => {
     const { value } = entry
-    for (const item of value.kind === 'list' ? list(entry, reading, 1) : [value]) type(item, reading)
+    for (const item of value.kind === 'list' ? list(entry, schemaContext, 1) : [value])
+      type(item, schemaContext)
   },
-  values: (entry, reading) => void list(entry, reading, entry.key === 'enum' ? 1 : 0),
-  pattern: ({ key, value }, { checker }) => {
-    const pattern = checker.text(value, `\`${key}\``)
-    const fault = pattern === undefined ? undefined : patternFault(pattern)
-    if (fault !== undefined) checker.fault('pattern_refused', value, `The pattern ${fault}.`)
+  values: (entry, schemaContext) => void list(entry, schemaContext, entry.key === 'enum' ? 1 : 0),
+  pattern: ({ key, value }, { context }) => {
+    const pattern = context.text(value, `\`${key}\``)
+    const fault = pattern === undefined ? undefined : patternError(pattern)
+    if (fault !== undefined) context.report('pattern_refused', value, `The pattern ${fault}.`)
   },
-  dialect: ({ value }, { checker }) => {
-    const uri = checker.text(value, '`$schema`')
+  dialect: ({ value }, { context }) => {
+    const uri = context.text(value, '`$schema`')
     if (uri === undefined || uri.replace(/#$/, '') === DIALECT) return
-    checker.fault('value_invalid', value, `\`$schema\` must be ${DIALECT}.`)
+    context.report('value_invalid', value, `\`$schema\` must be ${DIALECT}.`)
   },
-  reference: ({ value }, reading) => reference(value, reading),
+  reference: ({ value }, schemaContext) => reference(value, schemaContext),
 }
 
-function reference(value: Located, { checker, definitions }: Reading): void {
-  const text = checker.text(value, '`$ref`')
+function reference(value: SourceNode, { context, definitions }: SchemaContext): void {
+  const text = context.text(value, '`$ref`')
   if (text === undefined) return
   const name = referenceName(text)
   if (name === undefined) {
     const message = 'A `$ref` must lead to a name under `$defs` of the same schema.'
-    checker.fault('value_invalid', value, message, 'Write #/$defs/name.')
+    context.report('value_invalid', value, message, 'Write #/$defs/name.')
     return
   }
   const names = definitions?.entries.map(({ key }) => key) ?? []
   if (names.includes(name)) return
-  checker.unknown('unknown_reference', value, `There is nothing named \`${name}\` in \`$defs\`.`, name, names)
+  context.reportUnknown(
+    'unknown_reference',
+    value,
+    `There is nothing named \`${name}\` in \`$defs\`.`,
+    name,
+    names,
+  )
 }
 
-function number({ key, value }: LocatedEntry, { checker }: Reading): number | undefined {
+function number({ key, value }: MapEntry, { context }: SchemaContext): number | undefined {
   if (value.kind === 'scalar' && typeof value.value === 'number') return value.value
-  return checker.fault('wrong_type', value, `\`${key}\` must be a number.`)
+  return context.report('wrong_type', value, `\`${key}\` must be a number.`)
 }
 
-function type(value: Located, { checker }: Reading): void {
-  const name = checker.text(value, '`type`')
+function type(value: SourceNode, { context }: SchemaContext): void {
+  const name = context.text(value, '`type`')
   if (name === undefined || TYPES.includes(name)) return
-  checker.unknown('value_invalid', value, `There is no type \`${name}\`.`, name, TYPES)
+  context.reportUnknown('value_invalid', value, `There is no type \`${name}\`.`, name, TYPES)
 }
 
-function texts(entry: LocatedEntry, reading: Reading): void {
-  for (const item of list(entry, reading, 0)) reading.checker.text(item, `An item of \`${entry.key}\``)
+function texts(entry: MapEntry, schemaContext: SchemaContext): void {
+  for (const item of list(entry, schemaContext, 0))
+    schemaContext.context.text(item, `An item of \`${entry.key}\``)
 }
 
-function list({ key, value }: LocatedEntry, { checker }: Reading, least: 0 | 1): readonly Located[] {
+function list({ key, value }: MapEntry, { context }: SchemaContext, least: 0 | 1): readonly SourceNode[] {
   if (value.kind === 'list' && value.items.length >= least) return value.items
-  checker.fault('wrong_type', value, `\`${key}\` must be a list${least === 1 ? ', not an empty one' : ''}.`)
+  context.report('wrong_type', value, `\`${key}\` must be a list${least === 1 ? ', not an empty one' : ''}.`)
   return []
 }
 
-function entriesOf({ key, value }: LocatedEntry, { checker }: Reading): readonly LocatedEntry[] {
-  return checker.map(value, `\`${key}\``)?.entries ?? []
+function entriesOf({ key, value }: MapEntry, { context }: SchemaContext): readonly MapEntry[] {
+  return context.map(value, `\`${key}\``)?.entries ?? []
 }
 
-/** A definition that leads back to itself would be checked for ever. */
-function refuseCircles(definitions: LocatedMap, checker: Checker): void {
+/** Validation of a definition that refers to itself would never end. */
+function checkCycles(definitions: MapNode, context: CompileContext): void {
   const leads = new Map(definitions.entries.map(({ key, value }) => [key, referencesIn(value)]))
   const sound = new Set<string>()
   for (const { key, at } of definitions.entries) {
-    if (!leadsBack(key, leads, sound)) sound.add(key)
-    else checker.fault('circular_reference', at, `\`${key}\` of \`$defs\` leads back to itself.`)
+    if (!isCyclic(key, leads, sound)) sound.add(key)
+    else context.report('circular_reference', at, `\`${key}\` of \`$defs\` leads back to itself.`)
   }
 }
 
-function leadsBack(
+function isCyclic(
   start: string,
   leads: ReadonlyMap<string, readonly string[]>,
   sound: ReadonlySet<string>,
@@ -152,7 +160,7 @@ function leadsBack(
   return false
 }
 
-function referencesIn(value: Located): readonly string[] {
+function referencesIn(value: SourceNode): readonly string[] {
   if (value.kind === 'list') return value.items.flatMap(referencesIn)
   if (value.kind !== 'map') return []
   return value.entries.flatMap(({ key, value: inner }) => {

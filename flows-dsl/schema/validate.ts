@@ -1,19 +1,25 @@
 /**
- * Evaluates JSON Schema 2020-12. Interprets: nothing is compiled, and each step is paid for. The libraries match patterns
- * with the regular expressions of JavaScript, which take exponential time, and none counts its steps.
+ * Validates data against JSON Schema 2020-12 with a step budget. Libraries do not fit: they match patterns with JavaScript
+ * regular expressions, which may take exponential time, and count no steps.
  */
 
 import { type Budget, checkDepth, spend } from '../expression/budget.ts'
 import type { Json } from '../ir.ts'
 import { fieldOf, isObject } from '../json.ts'
-import { ARRAYS } from './arrays.ts'
-import { COMBINATIONS } from './combinations.ts'
-import { OBJECTS } from './objects.ts'
-import { type FormatTest, fail, Place, type Report, type Rule } from './rule.ts'
-import { SCALARS } from './scalars.ts'
+import {
+  ARRAYS,
+  COMBINATIONS,
+  type FormatTest,
+  fail,
+  Instance,
+  OBJECTS,
+  type Report,
+  type Rule,
+  SCALARS,
+} from './keywords.ts'
 import { referenceName } from './vocabulary.ts'
 
-/** A fault of a value. `pointer` is a JSON pointer into the value. */
+/** A violation. `pointer` is a JSON pointer into the value. */
 export interface SchemaError {
   readonly pointer: string
   readonly message: string
@@ -23,7 +29,7 @@ export interface SchemaError {
   readonly missing?: string
 }
 
-/** Errors beyond this many are not told. */
+/** Further errors are dropped. */
 const ERRORS_MAX = 20
 
 const RULES: ReadonlyMap<string, Rule> = new Map(
@@ -31,11 +37,11 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 )
 
 /**
- * Asks whether a value is as a schema says that `checkSchema` has let pass.
+ * Validates a value against a schema that `checkSchema` has accepted.
  * @param budget is used up by the call
  * @param hasFormat tests texts against `format`, which is an annotation without it
- * @returns what is wrong, the first 20; empty where nothing is
- * @throws FlowError (expression) where the budget ends
+ * @returns the first 20 violations
+ * @throws FlowError (expression) if the budget is exhausted
  */
 export function schemaErrors(
   schema: Json,
@@ -44,46 +50,46 @@ export function schemaErrors(
   hasFormat?: FormatTest,
 ): readonly SchemaError[] {
   const errors: SchemaError[] = []
-  const report: Report = (place, message, missing) => {
+  const report: Report = (instance, message, missing) => {
     if (errors.length >= ERRORS_MAX) return
-    const { pointer, keyword } = place
+    const { pointer, keyword } = instance
     errors.push({ pointer, message, keyword, ...(missing !== undefined && { missing }) })
   }
   const evaluation = { root: schema, budget, hasFormat, check, passes }
-  check(schema, new Place({ evaluation, report }, value, { depth: 1, keyword: '' }))
+  check(schema, new Instance({ evaluation, report }, value, { depth: 1, keyword: '' }))
   return errors
 }
 
-function check(schema: Json, place: Place): void {
-  const { budget, depth } = place
+function check(schema: Json, instance: Instance): void {
+  const { budget, depth } = instance
   spend(budget, 1)
   checkDepth(budget, depth)
-  if (schema === false) forbid(place)
+  if (schema === false) forbid(instance)
   if (!isObject(schema)) return
   for (const keyword of Object.keys(schema)) {
     spend(budget, 1)
-    RULES.get(keyword)?.(schema[keyword] ?? null, place.under(keyword), schema)
+    RULES.get(keyword)?.(schema[keyword] ?? null, instance.atKeyword(keyword), schema)
   }
 }
 
-function forbid(place: Place): void {
-  fail(place.keyword === 'additionalProperties' ? place : place.under('false'), 'is not allowed')
+function forbid(instance: Instance): void {
+  fail(instance.keyword === 'additionalProperties' ? instance : instance.atKeyword('false'), 'is not allowed')
 }
 
-/** Whether a value is as a schema says, without a word about what is wrong. */
-function passes(schema: Json, place: Place): boolean {
+/** Whether a value is valid, without reporting errors. */
+function passes(schema: Json, instance: Instance): boolean {
   let isSound = true
   const report = () => {
     isSound = false
   }
-  check(schema, place.reporting(report))
+  check(schema, instance.withReporter(report))
   return isSound
 }
 
-function follow(operand: Json, place: Place): void {
-  const { root } = place.evaluation
+function follow(operand: Json, instance: Instance): void {
+  const { root } = instance.evaluation
   const name = typeof operand === 'string' ? referenceName(operand) : undefined
   const definitions = isObject(root) ? fieldOf(root, '$defs') : undefined
   if (name === undefined || definitions === undefined || !isObject(definitions)) return
-  check(fieldOf(definitions, name) ?? true, place)
+  check(fieldOf(definitions, name) ?? true, instance)
 }

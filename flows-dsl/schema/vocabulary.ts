@@ -1,8 +1,8 @@
-/** The keywords of JSON Schema 2020-12 that schemas of flows and of collections may have, and what stands below each. */
+/** The keywords of JSON Schema 2020-12 that flows and collections support, with the shape of each value. */
 
 import { unescaped } from '../json.ts'
 
-/** What the value of a keyword must be. */
+/** The shape of a keyword's value. */
 export type Shape =
   | 'schema'
   | 'schemas'
@@ -26,7 +26,7 @@ export const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 export const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object']
 
-/** Keyword → what its value must be. There are no others. */
+/** The shape of each supported keyword. */
 export const KEYWORDS: Readonly<Record<string, Shape>> = {
   $schema: 'dialect',
   $defs: 'schemaMap',
@@ -80,7 +80,7 @@ export const KEYWORDS: Readonly<Record<string, Shape>> = {
   else: 'schema',
 }
 
-/** Words of JSON Schema that are known and not supported. */
+/** Keywords of JSON Schema that are not supported. */
 export const LATER_KEYWORDS = [
   '$id',
   '$anchor',
@@ -92,7 +92,7 @@ export const LATER_KEYWORDS = [
   'unevaluatedProperties',
 ]
 
-/** The only place that a `$ref` may lead to: a name under `$defs` at the top. */
+/** A `$ref` may only refer to a name under `$defs` of the root. */
 const REFERENCE = /^#\/\$defs\/([^/]+)$/
 
 /** The name that a `$ref` leads to, without the escapes of a JSON pointer in a fragment. */

@@ -1,41 +1,90 @@
-/** `approve`: waits for people to decide. Ours; OWS 1.0 has no tasks for people. */
+/** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
+import { type CompileContext, SCOPES } from '../checker.ts'
+import { durationIn } from '../duration.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
-import type { Json, JsonObject } from '../ir.ts'
-import { clip, fieldOf, isObject } from '../json.ts'
-import { type Approval, approversOf, type Decision, decisionOf, refusalOf, verdictOf } from './approval.ts'
-import { type ApproveBody, compileApprove } from './approve-body.ts'
-import { type Done, doneAs, type Move, type Running, type TaskType } from './task.ts'
+import type { Json, JsonObject, Template } from '../ir.ts'
+import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
+import { checkSchema } from '../schema/check.ts'
+import { doneAs, type Move, type TaskContext, type TaskType } from './task.ts'
 
+export interface ApproveBody {
+  /** The question, for people. */
+  readonly title?: Template
+  /** JSON Schema 2020-12 of the form that a decision fills in. */
+  readonly form?: { readonly literal: Json }
+  /** Yields the names of the approvers. */
+  readonly approvers: Template
+  /** How many must approve. */
+  readonly quorum: number
+  readonly deadlineMs?: number
+  readonly onDeadline: (typeof ON_DEADLINE)[number]
+  readonly onReject: (typeof ON_REJECT)[number]
+  /** The subject that started the execution may not decide. */
+  readonly fourEyes: boolean
+}
+
+/** A decision of one approver. `at` is an ISO 8601 time. */
+export type Decision = {
+  readonly by: string
+  readonly approved: boolean
+  readonly at: string
+  readonly form?: Json
+  readonly comment?: string
+}
+
+/** State of a waiting approval. Plain JSON, changed in place. */
+interface Approval {
+  /** Without duplicates. */
+  readonly approvers: readonly string[]
+  readonly quorum: number
+  readonly decisions: Decision[]
+}
+
+const KEYS = ['title', 'form', 'approvers', 'quorum', 'deadline', 'fourEyes', 'onDeadline', 'onReject']
+export const ON_DEADLINE = ['fault', 'reject', 'approve'] as const
+export const ON_REJECT = ['continue', 'fault'] as const
+export const QUORUM_MAX = 100
+const COMMENT_MAX = 4_096
 const TITLE_BYTES_MAX = 1_024
 
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
   keys: ['approve'],
   isAnswered: true,
-  compile(task, { checker }) {
-    return compileApprove(task, checker)
+  compile(task, { context }) {
+    return compileApprove(task, context)
   },
   ways() {
     return ['approved', 'rejected']
   },
-  start(body, running) {
-    return ask(body, running)
+  start(body, task) {
+    const { own, details } = request(body, task)
+    const { deadlineMs: sleepMs } = body
+    const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
+    return {
+      own: own as unknown as Json,
+      begin: [{ key: 'decisions', await: 'approval', details }, ...deadline],
+    }
   },
   next(body, own, ended) {
-    // Where the host itself answers what the task waits for, that is the output.
     const approval = own as unknown as Approval
-    if (ended.key !== 'deadline') return { ...doneAs(ended), ...agreement(approval, ended.output) }
+    if (ended.key !== 'deadline') {
+      // The host itself has completed the wait: its result is the output.
+      const { output } = ended
+      const isApproved = isObject(output) && fieldOf(output, 'approved') === true
+      return { ...doneAs(ended), ...(isApproved && { agreed: approval.approvers }) }
+    }
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
-    return decided(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
+    return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
-  told(body, own, message, running) {
-    return 'decision' in message
-      ? hear(body, own as unknown as Approval, message.decision, running)
-      : undefined
+  told(body, own, message, task) {
+    if (!('decision' in message)) return undefined
+    return addDecision(body, own as unknown as Approval, message.decision, task)
   },
-  changed(body, _own, running) {
-    return toDecide(body, running).own as unknown as Json
+  changed(body, _own, task) {
+    return request(body, task).own as unknown as Json
   },
   summary({ title, quorum }) {
     const text = title !== undefined && 'literal' in title ? ` ${title.literal}` : ''
@@ -43,66 +92,134 @@ export const approve: TaskType<ApproveBody> = {
   },
 }
 
-/** @throws FlowError where those who may decide cannot be enough */
-function ask(body: ApproveBody, running: Running): Move {
-  const { own, details } = toDecide(body, running)
-  const { deadlineMs } = body
-  const limit =
-    deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]
-  return {
-    own: own as unknown as Json,
-    begin: [{ key: 'decisions', await: 'approval', details }, ...limit],
-  }
+function compileApprove(task: MapNode, context: CompileContext): ApproveBody | undefined {
+  const map = context.optionalMap(task, 'approve')
+  if (map === undefined) return undefined
+  context.keys(map, '`approve`', KEYS)
+  const approvers = compileApprovers(map, context)
+  const quorum = compileQuorum(map, approvers, context)
+  const deadline = compileDeadline(map, context)
+  const fourEyes = context.boolean(map, 'fourEyes', true)
+  const onReject = context.choice(map, 'onReject', ON_REJECT)
+  const given = valueAt(map, 'title')
+  const title = given && context.textTemplate(given, '`title`')
+  const form = compileForm(map, context)
+  if (approvers === undefined || quorum === undefined || deadline === undefined) return undefined
+  if (fourEyes === undefined || onReject === undefined) return undefined
+  return { ...omitUndefined({ title, form }), approvers, quorum, ...deadline, onReject, fourEyes }
 }
 
-/** The approval without any decision, and the details that a host shows and binds decisions to. */
-function toDecide(body: ApproveBody, running: Running): { own: Approval; details: JsonObject } {
-  const names = running.evaluate(body.approvers, running.input)
-  const { startedBy, changedBy } = running.run
-  const authors = startedBy === undefined ? changedBy : [startedBy, ...changedBy]
-  const approvers = approversOf(names, body.fourEyes ? authors : [])
-  if (approvers === undefined) {
-    throw new FlowError(ERRORS.expression, '`approvers` must yield a list of names.')
+function compileForm(map: MapNode, context: CompileContext): ApproveBody['form'] {
+  const given = valueAt(map, 'form')
+  const schema = given && checkSchema(given, context)
+  return schema === undefined ? undefined : { literal: schema }
+}
+
+/** A list of names, each of which may be an expression, or one expression that yields the list. */
+function compileApprovers(map: MapNode, context: CompileContext): Template | undefined {
+  const given = context.required(map, '`approve`', 'approvers')
+  if (given === undefined) return undefined
+  if (given.kind !== 'list') {
+    return context.text(given, '`approvers`') === undefined ? undefined : context.filter(given, SCOPES.task)
   }
-  if (approvers.length < body.quorum) {
-    const detail = `${body.quorum} must approve, and only ${approvers.length} may.`
+  if (given.items.length === 0) {
+    return context.report('value_invalid', given, '`approvers` must name somebody.')
+  }
+  const isValid = given.items.map((item) => checkName(item, context)).every(Boolean)
+  return isValid ? context.template(given, SCOPES.task) : undefined
+}
+
+function checkName(item: SourceNode, context: CompileContext): boolean {
+  const name = context.text(item, 'An approver')
+  if (name?.trim() === '') context.report('value_invalid', item, 'An approver needs a name.')
+  return name !== undefined && name.trim() !== ''
+}
+
+/** By default 1. If all approvers are literals, there must be enough of them. */
+function compileQuorum(
+  map: MapNode,
+  approvers: Template | undefined,
+  context: CompileContext,
+): number | undefined {
+  const given = valueAt(map, 'quorum')
+  const quorum = given === undefined ? 1 : context.integer(given, '`quorum`', 1, QUORUM_MAX)
+  const names = approvers !== undefined && 'literal' in approvers ? approvers.literal : undefined
+  if (!Array.isArray(names) || quorum === undefined) return quorum
+  const count = new Set(names).size
+  if (count >= quorum) return quorum
+  return context.report('value_invalid', given ?? map, `${quorum} must approve, and only ${count} may.`)
+}
+
+/** `onDeadline` has no effect without `deadline`, so that is reported. */
+function compileDeadline(
+  map: MapNode,
+  context: CompileContext,
+): Pick<ApproveBody, 'deadlineMs' | 'onDeadline'> | undefined {
+  const given = valueAt(map, 'deadline')
+  const policy = entryOf(map, 'onDeadline')
+  const onDeadline = context.choice(map, 'onDeadline', ON_DEADLINE)
+  if (given === undefined && policy !== undefined) {
+    return context.report('missing_key', policy.at, '`onDeadline` needs the key `deadline` beside it.')
+  }
+  if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
+  const deadlineMs = durationIn(given, '`deadline`', 1, context)
+  return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
+}
+
+/**
+ * The approval without decisions, and the details that a host shows and binds decisions to.
+ * @throws FlowError if `approvers` or `title` has the wrong type, or there are fewer approvers than the quorum
+ */
+function request(body: ApproveBody, task: TaskContext): { own: Approval; details: JsonObject } {
+  const { form, quorum } = body
+  const { startedBy, changedBy } = task.run
+  const authors = startedBy === undefined ? changedBy : [startedBy, ...changedBy]
+  const approvers = approversOf(task.evaluate(body.approvers, task.input), body.fourEyes ? authors : [])
+  if (approvers.length < quorum) {
+    const detail = `${quorum} must approve, and only ${approvers.length} may.`
     throw new FlowError(ERRORS.configuration, detail)
   }
-  const { form, quorum } = body
-  const title = titleOf(body, running)
+  const title = titleOf(body, task)
   const shown = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
-  return { own: { approvers, quorum, decisions: [] }, details: { ...shown, ...running.digest(title) } }
+  return { own: { approvers, quorum, decisions: [] }, details: { ...shown, ...task.digest(title) } }
 }
 
-/** Who could have decided what was approved: a run whose data are changed later asks them again. */
-function agreement({ approvers }: Approval, output: Json): Pick<Done, 'agreed'> {
-  return isObject(output) && fieldOf(output, 'approved') === true ? { agreed: approvers } : {}
+function approversOf(names: Json, except: readonly string[]): string[] {
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && name.trim() !== '')) {
+    throw new FlowError(ERRORS.expression, '`approvers` must yield a list of names.')
+  }
+  return [...new Set(names as string[])].filter((name) => !except.includes(name))
 }
 
-function titleOf({ title }: ApproveBody, running: Running): { title?: string } {
+function titleOf({ title }: ApproveBody, task: TaskContext): { title?: string } {
   if (title === undefined) return {}
-  const text = running.evaluate(title, running.input)
+  const text = task.evaluate(title, task.input)
   if (typeof text === 'string') return { title: clip(text, TITLE_BYTES_MAX) }
   throw new FlowError(ERRORS.expression, '`title` of an approval must be a string.')
 }
 
-/** One of those who may has decided: a text says why it does not count. */
-function hear(body: ApproveBody, approval: Approval, given: JsonObject, running: Running): Move | string {
-  const decision = decisionOf(given, running.nowMs())
+/** Adds a decision. A returned text says why it does not count. */
+function addDecision(
+  body: ApproveBody,
+  approval: Approval,
+  given: JsonObject,
+  task: TaskContext,
+): Move | string {
+  const decision = decisionOf(given, task.nowMs())
   if (typeof decision === 'string') return decision
-  const refusal = refusalOf(approval, decision.by) ?? formRefusal(body, decision, running)
+  const refusal = refusalOf(approval, decision.by) ?? formError(body, decision, task)
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
   const verdict = verdictOf(approval)
-  return verdict === undefined ? { own: approval as unknown as Json } : decided(body, approval, verdict)
+  return verdict === undefined ? { own: approval as unknown as Json } : decide(body, approval, verdict)
 }
 
-/** A rejection may leave the form as it is. What is wrong with a form is told to whoever has sent it: no flow faults. */
-function formRefusal({ form }: ApproveBody, decision: Decision, running: Running): string | undefined {
+/** A rejection may omit the form. An invalid form is reported to the sender and does not fault the flow. */
+function formError({ form }: ApproveBody, decision: Decision, task: TaskContext): string | undefined {
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    running.checked(form.literal, decision.form ?? null, 'The form')
+    task.checked(form.literal, decision.form ?? null, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error
@@ -110,8 +227,8 @@ function formRefusal({ form }: ApproveBody, decision: Decision, running: Running
   return undefined
 }
 
-/** @throws FlowError (rejected) where the definition wants a rejection to be an error */
-function decided(
+/** @throws FlowError (rejected) for a rejection with `onReject: fault` */
+function decide(
   { onReject }: ApproveBody,
   { decisions, approvers }: Approval,
   approved: boolean,
@@ -127,4 +244,31 @@ function decided(
     took: approved ? 'approved' : 'rejected',
     ...(approved && { agreed: approvers }),
   }
+}
+
+/** The decision in a message, or why it is invalid, in words for the sender. */
+export function decisionOf(given: JsonObject, nowMs: number): Decision | string {
+  const [by, approved, comment, form] = ['by', 'approved', 'comment', 'form'].map((key) =>
+    fieldOf(given, key),
+  )
+  if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of who decides.'
+  if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
+  if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
+    return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`
+  return { by, approved, at: new Date(nowMs).toISOString(), ...omitUndefined({ form, comment }) }
+}
+
+/** Why a subject may not decide now, in words for the sender; undefined if it may. */
+export function refusalOf({ approvers, decisions }: Approval, by: string): string | undefined {
+  if (!approvers.includes(by)) return `\`${by}\` is none of those who may decide.`
+  if (decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
+  return undefined
+}
+
+/** Whether it is approved; rejected as soon as the quorum cannot be reached any more; undefined while it is open. */
+export function verdictOf({ approvers, quorum, decisions }: Approval): boolean | undefined {
+  const approved = decisions.filter((decision) => decision.approved).length
+  if (approved >= quorum) return true
+  const open = approvers.length - decisions.length
+  return approved + open < quorum ? false : undefined
 }

@@ -1,178 +1,213 @@
-/**
- * The arguments of `call: http` (OWS 1.0 "HTTP Call"): checked here, sent by whoever provides the effects.
- */
+/** Compiles the arguments of `call: http` and `call: openapi` and builds requests (OWS 1.0 "HTTP Call", "OpenAPI Call"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
+import { type CompileContext, isExpression, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import { entryOf, type Located, type LocatedMap, type LocatedScalar } from '../located.ts'
+import { type MapNode, type SourceNode, valueAt } from '../located.ts'
 import { type Authentication, compileAuthentication } from '../use/authentication.ts'
-import { compileLocal } from './local.ts'
-import type { Running } from './task.ts'
+import { compileInlineOption, literalField, type TaskContext } from './task.ts'
 
-/** `endpoint` is an expression, or a URI cut at its variables: text, name, text, name, … */
+/** `endpoint` is an expression, or a URI split at its variables: text, name, text, name, … */
 export interface HttpBody {
   readonly endpoint: Template | { readonly uri: readonly string[] }
   readonly arguments: Template
   readonly authentication?: Authentication
-  /** `true` in versions that were published before calls could be brief. */
+  /** `true` in flows that older compilers have published. */
   readonly local?: true | 'brief'
 }
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-const HTTP_OUTPUTS = ['content', 'response', 'raw']
-const KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
+export interface OpenApiBody {
+  readonly document: Pick<HttpBody, 'endpoint' | 'authentication'>
+  /** `operationId`, `parameters`, `output` and `redirect`. */
+  readonly arguments: Template
+  readonly authentication?: Authentication
+}
 
-export function compileHttp(task: LocatedMap, checker: Checker): HttpBody | undefined {
-  const given = checker.required(task, '`call: http`', 'with')
-  const args = given && checker.map(given, '`with`')
+export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+export const HTTP_OUTPUTS = ['content', 'response', 'raw']
+const HTTP_KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
+const OPENAPI_KEYS = ['document', 'operationId', 'parameters', 'authentication', 'output', 'redirect']
+
+export function compileHttp(task: MapNode, context: CompileContext): HttpBody | undefined {
+  const args = context.requiredMap(task, '`call: http`', 'with')
   if (args === undefined) return undefined
-  checker.keys(args, '`with`', KEYS)
-  const endpoint = compileEndpoint(args, '`with`', checker)
-  const method = checker.required(args, '`with`', 'method')
-  if (method !== undefined) oneOf(method, '`method`', METHODS, checker)
-  for (const name of ['headers', 'query']) {
-    const value = entryOf(args, name)?.value
-    if (value !== undefined && !isExpression(value)) checker.map(value, `\`${name}\``)
-  }
-  checkAnswer(args, checker)
-  const rest = { ...args, entries: args.entries.filter(({ key }) => key !== 'endpoint') }
-  const template = checker.fields(rest, SCOPES.task)
-  const authentication = compileOwn(args, checker)
+  context.keys(args, '`with`', HTTP_KEYS)
+  const endpoint = compileEndpoint(args, '`with`', context)
+  const method = context.required(args, '`with`', 'method')
+  if (method !== undefined) checkWord(method, '`method`', METHODS, context)
+  for (const name of ['headers', 'query']) checkMapping(args, name, context)
+  checkResponseOptions(args, context)
+  const template = fieldsExcept(args, ['endpoint'], context)
+  const authentication = compileEndpointAuthentication(args, context)
   if (endpoint === undefined || template === undefined) return undefined
-  const reads = isReading(method)
-  const local = compileLocal(task, { may: reads, does: reads }, checker)
+  const isInline = compileInlineOption(task, isSafe(method), context)
   return {
     endpoint,
     arguments: template,
     ...(authentication !== undefined && { authentication }),
-    ...(local && { local: 'brief' as const }),
+    ...(isInline && { local: 'brief' as const }),
   }
 }
 
-/** Known to change nothing (RFC 9110 §9.2.1). */
-function isReading(method: Located | undefined): boolean {
-  return method?.kind === 'scalar' && /^(get|head)$/i.test(String(method.value))
+export function compileOpenApi(task: MapNode, context: CompileContext): OpenApiBody | undefined {
+  const args = context.requiredMap(task, '`call: openapi`', 'with')
+  if (args === undefined) return undefined
+  context.keys(args, '`with`', OPENAPI_KEYS)
+  const document = compileDocument(args, context)
+  const operation = context.required(args, '`with`', 'operationId')
+  if (operation !== undefined) context.text(operation, '`operationId`')
+  checkMapping(args, 'parameters', context)
+  checkResponseOptions(args, context)
+  const given = valueAt(args, 'authentication')
+  const authentication = given && compileAuthentication(given, context)
+  const template = fieldsExcept(args, ['document', 'authentication'], context)
+  if (document === undefined || template === undefined) return undefined
+  return { document, arguments: template, ...(authentication !== undefined && { authentication }) }
 }
 
-/** The authentication of the endpoint. */
-export function compileOwn(args: LocatedMap, checker: Checker): Authentication | undefined {
-  const endpoint = entryOf(args, 'endpoint')?.value
-  const given = endpoint?.kind === 'map' ? entryOf(endpoint, 'authentication')?.value : undefined
-  return given && compileAuthentication(given, checker)
-}
-
-export function isExpression(value: Located): value is LocatedScalar & { readonly value: string } {
-  return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
-}
-
-/** One of several words, in letters of either case, or an expression that yields one. */
-/** What is made of the answer: `output` and `redirect`. */
-export function checkAnswer(args: LocatedMap, checker: Checker): void {
-  const output = entryOf(args, 'output')?.value
-  if (output !== undefined) oneOf(output, '`output`', HTTP_OUTPUTS, checker)
-  const redirect = entryOf(args, 'redirect')?.value
-  if (redirect === undefined || isExpression(redirect)) return
-  if (redirect.kind === 'scalar' && typeof redirect.value === 'boolean') return
-  checker.fault('wrong_type', redirect, '`redirect` must be true or false.')
-}
-
-function oneOf(value: Located, what: string, allowed: readonly string[], checker: Checker): void {
-  if (isExpression(value)) return
-  const text = checker.text(value, what)
-  if (text === undefined || allowed.includes(text) || allowed.includes(text.toUpperCase())) return
-  checker.unknown('value_invalid', value, `${what} cannot be \`${text}\`.`, text, allowed)
+function compileDocument(args: MapNode, context: CompileContext): OpenApiBody['document'] | undefined {
+  const document = context.requiredMap(args, '`with`', 'document')
+  if (document === undefined) return undefined
+  context.keys(document, '`document`', ['name', 'endpoint'])
+  const endpoint = compileEndpoint(document, '`document`', context)
+  const authentication = compileEndpointAuthentication(document, context)
+  return endpoint && { endpoint, ...(authentication !== undefined && { authentication }) }
 }
 
 /** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
-export function compileEndpoint(
-  args: LocatedMap,
+function compileEndpoint(
+  args: MapNode,
   what: string,
-  checker: Checker,
+  context: CompileContext,
 ): HttpBody['endpoint'] | undefined {
-  const given = checker.required(args, what, 'endpoint')
-  if (given?.kind === 'map') checker.keys(given, '`endpoint`', ['uri', 'authentication'])
-  const uri = given?.kind === 'map' ? checker.required(given, '`endpoint`', 'uri') : given
+  const given = context.required(args, what, 'endpoint')
+  if (given?.kind === 'map') context.keys(given, '`endpoint`', ['uri', 'authentication'])
+  const uri = given?.kind === 'map' ? context.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
-  if (isExpression(uri)) return checker.template(uri, SCOPES.task)
-  const text = checker.text(uri, '`endpoint`')
+  if (isExpression(uri)) return context.template(uri, SCOPES.task)
+  const text = context.text(uri, '`endpoint`')
   if (text === undefined) return undefined
   const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
   const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
   if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
   const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
-  return checker.fault('value_invalid', uri, '`endpoint` must be an absolute http or https URI.', hint)
+  return context.report('value_invalid', uri, '`endpoint` must be an absolute http or https URI.', hint)
+}
+
+function compileEndpointAuthentication(args: MapNode, context: CompileContext): Authentication | undefined {
+  const endpoint = valueAt(args, 'endpoint')
+  const given = endpoint?.kind === 'map' ? valueAt(endpoint, 'authentication') : undefined
+  return given && compileAuthentication(given, context)
+}
+
+function fieldsExcept(
+  args: MapNode,
+  compiled: readonly string[],
+  context: CompileContext,
+): Template | undefined {
+  const entries = args.entries.filter(({ key }) => !compiled.includes(key))
+  return context.fields({ ...args, entries }, SCOPES.task)
+}
+
+/** Safe methods change nothing (RFC 9110 §9.2.1). */
+function isSafe(method: SourceNode | undefined): boolean {
+  return method?.kind === 'scalar' && /^(get|head)$/i.test(String(method.value))
+}
+
+function checkMapping(args: MapNode, key: string, context: CompileContext): void {
+  const value = valueAt(args, key)
+  if (value !== undefined && !isExpression(value)) context.map(value, `\`${key}\``)
+}
+
+/** The options `output` and `redirect`. */
+function checkResponseOptions(args: MapNode, context: CompileContext): void {
+  const output = valueAt(args, 'output')
+  if (output !== undefined) checkWord(output, '`output`', HTTP_OUTPUTS, context)
+  const redirect = valueAt(args, 'redirect')
+  if (redirect !== undefined && !isExpression(redirect)) context.boolean(args, 'redirect', false)
+}
+
+/** One of several words, case-insensitive, or an expression. */
+function checkWord(value: SourceNode, what: string, words: readonly string[], context: CompileContext): void {
+  if (isExpression(value)) return
+  const text = context.text(value, what)
+  if (text === undefined || words.includes(text) || words.includes(text.toUpperCase())) return
+  context.reportUnknown('value_invalid', value, `${what} cannot be \`${text}\`.`, text, words)
 }
 
 /**
- * The request as data: `method` in capitals, `endpoint` a string, `output` and `redirect` always there.
- * @throws FlowError (expression) where the endpoint cannot be made
+ * The request as data: `method` in capitals, `endpoint` a string, `output` and `redirect` always present.
+ * @throws FlowError (expression) if the endpoint cannot be built
  */
-export function requestOf(body: HttpBody, running: Running): JsonObject {
-  const uri = endpointOf(body.endpoint, running)
-  const given = running.evaluate(body.arguments, running.input)
-  const args = new Map(Object.entries(isObject(given) ? given : {}))
-  const method = String(args.get('method')).toUpperCase()
-  const output = args.get('output') ?? 'content'
-  const redirect = args.get('redirect') ?? false
+export function requestOf(body: HttpBody, task: TaskContext): JsonObject {
+  const endpoint = endpointOf(body.endpoint, task)
+  const given = task.evaluate(body.arguments, task.input)
+  const args = isObject(given) ? given : {}
   return objectOf([
-    ...args,
-    ['endpoint', uri],
-    ['method', method],
-    ['output', output],
-    ['redirect', redirect],
-    ...Object.entries(authenticated(body, running)),
+    ...Object.entries(args),
+    ['endpoint', endpoint],
+    ['method', String(fieldOf(args, 'method')).toUpperCase()],
+    ['output', fieldOf(args, 'output') ?? 'content'],
+    ['redirect', fieldOf(args, 'redirect') ?? false],
+    ...Object.entries(authenticationOf(body, task)),
   ])
 }
 
-/** @throws FlowError (expression) where it cannot be made */
-export function endpointOf(endpoint: HttpBody['endpoint'], running: Running): string {
-  const { input } = running
-  const uri = 'uri' in endpoint ? expand(endpoint.uri, input) : running.evaluate(endpoint, input)
+/**
+ * The call as data: `{document: {endpoint, authentication?}, operationId, parameters?, output?, redirect?,
+ * authentication?}`.
+ * @throws FlowError (expression) if the endpoint of the document cannot be built
+ */
+export function openApiCallOf(body: OpenApiBody, task: TaskContext): JsonObject {
+  const { document } = body
+  const endpoint = endpointOf(document.endpoint, task)
+  const given = task.evaluate(body.arguments, task.input)
+  return {
+    ...(isObject(given) ? given : {}),
+    document: { endpoint, ...authenticationOf(document, task) },
+    ...authenticationOf(body, task),
+  }
+}
+
+function endpointOf(endpoint: HttpBody['endpoint'], task: TaskContext): string {
+  const { input } = task
+  const uri = 'uri' in endpoint ? expandUri(endpoint.uri, input) : task.evaluate(endpoint, input)
   if (typeof uri === 'string') return uri
   throw new FlowError(ERRORS.expression, 'The endpoint must be a string.')
 }
 
-/** `authentication`: who the call is from, with its properties filled in; a secret goes by its name. */
-export function authenticated(
+/** The authentication with its properties evaluated; a secret is passed by its name. */
+function authenticationOf(
   { authentication }: Pick<HttpBody, 'authentication'>,
-  running: Running,
+  task: TaskContext,
 ): JsonObject {
   if (authentication === undefined) return {}
   const { properties, ...named } = authentication
-  const filled = properties && running.evaluate(properties, running.input)
-  return { authentication: { ...named, ...(filled !== undefined && { properties: filled }) } }
+  const values = properties && task.evaluate(properties, task.input)
+  return { authentication: { ...named, ...(values !== undefined && { properties: values }) } }
 }
 
 /**
- * Simple expansion of RFC 6570 §3.2.2, of top-level fields by their names; what is not there is empty (OWS 1.0 "URI
- * Template"). A value that is `..` would lead to another path than the one that is written.
+ * Simple string expansion (RFC 6570 §3.2.2) of top-level fields by name; a missing field is empty (OWS 1.0 "URI
+ * Template"). Values that would form a dot segment are rejected: they would lead to another path.
  */
-function expand(parts: readonly string[], input: Json): string {
-  const texts = parts.map((part, index) => (index % 2 === 0 ? part : encodedField(part, input)))
-  const uri = texts.join('')
+function expandUri(parts: readonly string[], input: Json): string {
+  const uri = parts.map((part, index) => (index % 2 === 0 ? part : encodeField(part, input))).join('')
   if (parts.length === 1 || !/\/(\.|%2e){1,2}(?=[/?#]|$)/i.test(uri)) return uri
   throw new FlowError(ERRORS.expression, 'A variable of the endpoint must not make a segment `.` or `..`.')
 }
 
-function encodedField(name: string, input: Json): string {
+function encodeField(name: string, input: Json): string {
   const value = (isObject(input) ? fieldOf(input, name) : undefined) ?? ''
-  if (typeof value !== 'object') return encodeURIComponent(wellFormed(String(value)))
+  // A lone surrogate cannot be encoded; it becomes U+FFFD, as in UTF-8.
+  if (typeof value !== 'object') return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
   const detail = `The endpoint needs \`${name}\`, a string, number or boolean, in the input.`
   throw new FlowError(ERRORS.expression, detail)
 }
 
-/** Half a surrogate pair cannot be encoded; it becomes U+FFFD, as in UTF-8. */
-function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, '\ufffd')
-}
-
-export function summaryOf(body: HttpBody): string {
-  const { arguments: args, endpoint } = body
-  const literal = 'literal' in args && isObject(args.literal) ? fieldOf(args.literal, 'method') : undefined
-  const field = 'object' in args ? args.object.find(([key]) => key === 'method')?.[1] : undefined
-  const method = literal ?? (field !== undefined && 'literal' in field ? field.literal : 'http')
+export function summaryOf({ arguments: args, endpoint }: HttpBody): string {
+  const method = literalField(args, 'method') ?? 'http'
   const uri =
     'uri' in endpoint ? endpoint.uri.map((part, i) => (i % 2 === 0 ? part : `{${part}}`)).join('') : ''
   return `${String(method).toUpperCase()} ${uri}`.trim()

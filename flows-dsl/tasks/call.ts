@@ -1,15 +1,21 @@
-/** `call`: asks a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
+/** `call`: calls a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
 
-import { type CatalogueFunction, type Checker, SCOPES } from '../checker.ts'
-import type { Template } from '../ir.ts'
+import { type CatalogueFunction, type CompileContext, SCOPES } from '../checker.ts'
+import type { JsonObject, Template } from '../ir.ts'
 import { isObject } from '../json.ts'
-import { entryOf, type LocatedMap, type Place } from '../located.ts'
-import { cataloguedName } from '../use/catalogs.ts'
-import { secretsOf } from '../use/secret-names.ts'
-import { compileHttp, type HttpBody, requestOf, summaryOf } from './call-http.ts'
-import { compileOpenApi, type OpenApiBody, openApiCallOf } from './call-openapi.ts'
-import { compileLocal } from './local.ts'
-import type { TaskType } from './task.ts'
+import { entryOf, type Location, type MapNode, valueAt } from '../located.ts'
+import { secretsOf } from '../use/declarations.ts'
+import { resolveCatalogName } from '../use/functions.ts'
+import {
+  compileHttp,
+  compileOpenApi,
+  type HttpBody,
+  type OpenApiBody,
+  openApiCallOf,
+  requestOf,
+  summaryOf,
+} from './call-http.ts'
+import { compileInlineOption, type TaskContext, type TaskType } from './task.ts'
 
 interface FunctionBody {
   readonly function: string
@@ -17,97 +23,102 @@ interface FunctionBody {
   readonly local?: true
 }
 
-/** Kinds of call that OWS has and this release has not. */
-const LATER = ['asyncapi', 'grpc', 'a2a', 'mcp']
+type CallBody = FunctionBody | HttpBody | OpenApiBody
 
-export const call: TaskType<FunctionBody | HttpBody | OpenApiBody> = {
+/** Kinds of call that OWS has and this release does not support. */
+export const UNSUPPORTED_CALLS = ['asyncapi', 'grpc', 'a2a', 'mcp']
+
+export const call: TaskType<CallBody> = {
   kind: 'call',
   keys: ['call', 'with'],
   isAnswered: true,
-  compile(task, { checker }) {
-    const given = entryOf(task, 'call')?.value
-    if (given?.kind !== 'scalar' || checker.text(given, '`call`') === undefined) {
-      return given && checker.fault('wrong_type', given, '`call` must be a string.')
+  compile(task, { context }) {
+    const given = valueAt(task, 'call')
+    if (given?.kind !== 'scalar' || context.text(given, '`call`') === undefined) {
+      return given && context.report('wrong_type', given, '`call` must be a string.')
     }
-    const name = cataloguedName(given, checker)
+    const name = resolveCatalogName(given, context)
     if (name === undefined) return undefined
-    checker.functions.add(name)
-    if (name === 'http') return compileHttp(task, checker)
-    if (name === 'openapi') return compileOpenApi(task, checker)
-    const known = Object.hasOwn(checker.catalogue, name) ? checker.catalogue[name] : undefined
+    context.functions.add(name)
+    if (name === 'http') return compileHttp(task, context)
+    if (name === 'openapi') return compileOpenApi(task, context)
+    const known = Object.hasOwn(context.catalogue, name) ? context.catalogue[name] : undefined
     return known === undefined
-      ? noFunction(task, name, given, checker)
-      : compileFunction(task, name, known, checker)
+      ? reportFunction(task, name, given, context)
+      : compileFunction(task, name, known, context)
   },
-  start(body, running) {
-    if ('endpoint' in body) {
-      const how = body.local === undefined ? {} : { local: body.local }
-      return {
-        own: null,
-        begin: [{ key: 'call', call: 'http', arguments: requestOf(body, running), ...how }],
-      }
-    }
-    if ('document' in body) {
-      return { own: null, begin: [{ key: 'call', call: 'openapi', arguments: openApiCallOf(body, running) }] }
-    }
-    const args = running.evaluate(body.arguments, running.input)
-    const given = isObject(args) ? args : {}
-    const { local } = body
-    const how = local === undefined ? {} : { local }
-    return { own: null, begin: [{ key: 'call', call: body.function, arguments: given, ...how }] }
+  start(body, task) {
+    const local = 'local' in body && body.local !== undefined ? { local: body.local } : {}
+    const begin = [{ key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }]
+    return { own: null, begin }
   },
   next(_body, _own, { output }) {
     return { done: output }
   },
   summary(body) {
-    if ('endpoint' in body) return summaryOf(body)
-    return `call ${'document' in body ? 'openapi' : body.function}`
+    return 'endpoint' in body ? summaryOf(body) : `call ${nameOf(body)}`
   },
 }
 
-/** Whatever its arguments are, they must be a mapping. */
-function noFunction(task: LocatedMap, name: string, at: Place, checker: Checker): undefined {
-  const args = entryOf(task, 'with')
-  if (args !== undefined) checker.map(args.value, '`with`')
-  if (LATER.includes(name)) {
+function nameOf(body: CallBody): string {
+  if ('function' in body) return body.function
+  return 'endpoint' in body ? 'http' : 'openapi'
+}
+
+function argumentsOf(body: CallBody, task: TaskContext): JsonObject {
+  if ('endpoint' in body) return requestOf(body, task)
+  if ('document' in body) return openApiCallOf(body, task)
+  const args = task.evaluate(body.arguments, task.input)
+  return isObject(args) ? args : {}
+}
+
+/** Reports an unknown function. Its arguments must be a mapping nevertheless. */
+function reportFunction(task: MapNode, name: string, at: Location, context: CompileContext): undefined {
+  context.optionalMap(task, 'with')
+  if (UNSUPPORTED_CALLS.includes(name)) {
     const message = `\`call: ${name}\` is known to the language and not supported in this release.`
-    return checker.fault('unsupported_call', at, message)
+    return context.report('unsupported_call', at, message)
   }
-  const known = ['http', 'openapi', ...checker.declared.names('functions'), ...Object.keys(checker.catalogue)]
-  return checker.unknown('unknown_function', at, `There is no function \`${name}\`.`, name, known)
+  const known = [
+    'http',
+    'openapi',
+    ...context.components.names('functions'),
+    ...Object.keys(context.catalogue),
+  ]
+  return context.reportUnknown('unknown_function', at, `There is no function \`${name}\`.`, name, known)
 }
 
 function compileFunction(
-  task: LocatedMap,
+  task: MapNode,
   name: string,
   { required, optional, local, stores }: CatalogueFunction,
-  checker: Checker,
+  context: CompileContext,
 ): FunctionBody | undefined {
   const given = entryOf(task, 'with')
-  const args = given && checker.map(given.value, '`with`')
+  const args = given && context.map(given.value, '`with`')
   if (given !== undefined && args === undefined) return undefined
   for (const missing of required.filter((key) => args === undefined || entryOf(args, key) === undefined)) {
-    checker.fault('missing_argument', given?.at ?? task, `\`${name}\` needs the argument \`${missing}\`.`)
+    context.report('missing_argument', given?.at ?? task, `\`${name}\` needs the argument \`${missing}\`.`)
   }
   const known = [...required, ...optional]
   for (const { key, at } of args?.entries ?? []) {
     if (known.includes(key)) continue
-    checker.unknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
+    context.reportUnknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
   }
-  const template = args === undefined ? ({ literal: {} } as const) : checker.fields(args, SCOPES.task)
-  if (stores && args !== undefined && template !== undefined) refuseSecrets(name, args, template, checker)
-  const isLocal = compileLocal(task, { may: local === true, does: local === true }, checker)
-  return template && { function: name, arguments: template, ...(isLocal && { local: true }) }
+  const template = args === undefined ? ({ literal: {} } as const) : context.fields(args, SCOPES.task)
+  if (stores && args !== undefined && template !== undefined) checkNoSecrets(name, args, template, context)
+  const isInline = compileInlineOption(task, local === true, context)
+  return template && { function: name, arguments: template, ...(isInline && { local: true }) }
 }
 
-/** What an argument holds of a secret at run time is refused there; here, what the definition itself says. */
-function refuseSecrets(name: string, args: LocatedMap, template: Template, checker: Checker): void {
+/** Secrets in the definition are found here; secrets in data are found by the function, at run time. */
+function checkNoSecrets(name: string, args: MapNode, template: Template, context: CompileContext): void {
   const fields = 'object' in template ? template.object : []
   for (const [key, value] of fields) {
     const [secret] = secretsOf(value)
     if (secret === undefined) continue
     const message = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores.`
     const hint = 'Leave the secret out; a call to another server or a function may be given it.'
-    checker.fault('secret_stored', entryOf(args, key)?.value ?? args, message, hint)
+    context.report('secret_stored', valueAt(args, key) ?? args, message, hint)
   }
 }

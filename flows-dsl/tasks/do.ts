@@ -1,20 +1,19 @@
 /** `do`: runs a list of tasks, one after the other (OWS 1.0 "Do"). */
 
 import type { TaskNode } from '../ir.ts'
-import { entryOf } from '../located.ts'
-import { doneAs, type TaskType } from './task.ts'
+import { valueAt } from '../located.ts'
+import { doneAs, namesOf, type TaskType } from './task.ts'
 
 interface DoBody {
   readonly tasks: readonly TaskNode[]
 }
 
-/** Named with an underscore because `do` is a word of JavaScript. */
 export const do_: TaskType<DoBody> = {
   kind: 'do',
   keys: ['do'],
-  compile(task, compiling) {
-    const list = entryOf(task, 'do')?.value
-    const tasks = list && compiling.tasks(list)
+  compile(task, compiler) {
+    const list = valueAt(task, 'do')
+    const tasks = list && compiler.tasks(list)
     return tasks && { tasks }
   },
   lists({ tasks }) {
@@ -27,6 +26,6 @@ export const do_: TaskType<DoBody> = {
     return doneAs(ended)
   },
   summary({ tasks }) {
-    return `do ${tasks.map(({ name }) => name).join(', ')}`
+    return `do ${namesOf(tasks)}`
   },
 }

@@ -1,88 +1,82 @@
 /** `emit`: publishes an event (OWS 1.0 "Emit", "Event Properties"; CloudEvents 1.0 "Context Attributes"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import { entryOf, type Located, type LocatedMap, type Place } from '../located.ts'
-import { compileLocal } from './local.ts'
-import type { Running, TaskType } from './task.ts'
+import { entryOf, type Location, type MapNode, type SourceNode } from '../located.ts'
+import { compileInlineOption, literalField, type TaskContext, type TaskType } from './task.ts'
 
 interface EmitBody {
   readonly event: Template
   readonly local?: true
 }
 
-/** The function of the platform that does it. */
+/** The platform function that publishes. */
 const PUBLISH = 'event.publish'
 const TEXTS = ['type', 'source', 'subject', 'datacontenttype', 'dataschema', 'id', 'time']
 
 export const emit: TaskType<EmitBody> = {
   kind: 'emit',
   keys: ['emit'],
-  compile(task, { checker }) {
+  compile(task, { context }) {
     const entry = entryOf(task, 'emit')
     if (entry === undefined) return undefined
-    requirePublish(entry.at, checker)
-    const map = checker.map(entry.value, '`emit`')
-    const event = map && inner(map, '`emit`', 'event', checker)
-    const given = event && inner(event, '`event`', 'with', checker)
-    const compiled = given && compileEvent(given, checker)
-    if (compiled === undefined) return undefined
-    const isLocal = checker.catalogue[PUBLISH]?.local === true
-    const local = compileLocal(task, { may: isLocal, does: isLocal }, checker)
-    return { ...compiled, ...(local && { local: true }) }
+    requirePublish(entry.at, context)
+    const map = context.map(entry.value, '`emit`')
+    const event = map && onlyMap(map, '`emit`', 'event', context)
+    const given = event && onlyMap(event, '`event`', 'with', context)
+    const template = given && compileEvent(given, context)
+    if (template === undefined) return undefined
+    const isInline = compileInlineOption(task, context.catalogue[PUBLISH]?.local === true, context)
+    return { event: template, ...(isInline && { local: true }) }
   },
-  start(body, running) {
-    const event = eventOf(running.evaluate(body.event, running.input), running)
+  start({ event: template, local }, task) {
+    const event = eventOf(task.evaluate(template, task.input), task)
     const args = { topic: event['type'] ?? null, data: event['data'] ?? null }
-    const how = body.local === undefined ? {} : { local: body.local }
-    return { own: event, begin: [{ key: 'publish', call: PUBLISH, arguments: args, ...how }] }
+    return {
+      own: event,
+      begin: [{ key: 'publish', call: PUBLISH, arguments: args, ...(local && { local }) }],
+    }
   },
   next(_body, event) {
     return { done: event }
   },
   summary({ event }) {
-    const literal = 'literal' in event && isObject(event.literal) ? fieldOf(event.literal, 'type') : undefined
-    const field = 'object' in event ? event.object.find(([key]) => key === 'type')?.[1] : undefined
-    const type = literal ?? (field !== undefined && 'literal' in field ? field.literal : 'an event')
-    return `emit ${String(type)}`
+    return `emit ${String(literalField(event, 'type') ?? 'an event')}`
   },
 }
 
-function requirePublish(at: Place, checker: Checker): void {
-  checker.functions.add(PUBLISH)
-  if (Object.hasOwn(checker.catalogue, PUBLISH)) return
-  const message = `\`emit\` needs the function \`${PUBLISH}\`, which is not there.`
-  checker.fault('unknown_function', at, message)
+function requirePublish(at: Location, context: CompileContext): void {
+  context.functions.add(PUBLISH)
+  if (Object.hasOwn(context.catalogue, PUBLISH)) return
+  context.report('unknown_function', at, `\`emit\` needs the function \`${PUBLISH}\`, which is not there.`)
 }
 
-/** The mapping below the one key of another. */
-function inner(map: LocatedMap, what: string, key: string, checker: Checker): LocatedMap | undefined {
-  checker.keys(map, what, [key])
-  const value = checker.required(map, what, key)
-  return value && checker.map(value, `\`${key}\``)
+/** The mapping at the only key of another mapping. */
+function onlyMap(map: MapNode, what: string, key: string, context: CompileContext): MapNode | undefined {
+  context.keys(map, what, [key])
+  return context.requiredMap(map, what, key)
 }
 
-function compileEvent(given: LocatedMap, checker: Checker): EmitBody | undefined {
-  checker.keys(given, '`with`', [...TEXTS, 'data'])
-  checker.required(given, '`with`', 'type')
-  for (const { key, value } of given.entries) if (TEXTS.includes(key)) checkText(value, key, checker)
-  const event = checker.fields(given, SCOPES.task)
-  return event && { event }
+function compileEvent(given: MapNode, context: CompileContext): Template | undefined {
+  context.keys(given, '`with`', [...TEXTS, 'data'])
+  context.required(given, '`with`', 'type')
+  for (const { key, value } of given.entries) if (TEXTS.includes(key)) checkText(value, key, context)
+  return context.fields(given, SCOPES.task)
 }
 
-function checkText(value: Located, key: string, checker: Checker): void {
-  const text = checker.text(value, `\`${key}\``)
-  if (text === '') checker.fault('value_invalid', value, `\`${key}\` must not be empty.`)
+function checkText(value: SourceNode, key: string, context: CompileContext): void {
+  const text = context.text(value, `\`${key}\``)
+  if (text === '') context.report('value_invalid', value, `\`${key}\` must not be empty.`)
 }
 
 /**
- * The event with all that CloudEvents requires. `source` and `id` together are unique, and the same at each
- * replay; what the definition gives stays.
- * @throws FlowError (expression) where an attribute is no text
+ * The event with every attribute that CloudEvents requires; attributes of the definition win. `source` and `id`
+ * together are unique and stable across replays.
+ * @throws FlowError (expression) if an attribute is not a non-empty string
  */
-function eventOf(value: Json, { run, step, nowMs }: Running): JsonObject {
+function eventOf(value: Json, { run, step, nowMs }: TaskContext): JsonObject {
   const given = isObject(value) ? value : {}
   for (const key of TEXTS) {
     const text = fieldOf(given, key)

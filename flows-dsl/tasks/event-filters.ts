@@ -1,92 +1,171 @@
-/** What events a `listen` takes, as a definition says it (OWS 1.0 "Event Consumption Strategy", "Event Filter"). */
+/** Compiles event filters and matches events against them (OWS 1.0 "Event Filter", "Correlation"; CloudEvents 1.0). */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import type { Correlation, EventFilter, EventStrategy, Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
+import { FlowError } from '../errors.ts'
+import type { Correlation, EventFilter, EventStrategy, Json, JsonObject, Template } from '../ir.ts'
+import { fieldOf, isObject, objectOf } from '../json.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
+import type { TaskContext } from './task.ts'
 
 const MODES = ['one', 'any', 'all'] as const
 /** CloudEvents 1.0 "Naming conventions". */
-const ATTRIBUTE = /^[a-z0-9]{1,20}$/
+export const ATTRIBUTE = '^[a-z0-9]{1,20}$'
 const KNOWN = ['id', 'source', 'type', 'time', 'subject', 'datacontenttype', 'dataschema', 'data']
 
-/** Compiles `one`, `any` or `all`. Other keys of the mapping, such as `until`, are the caller's. */
-export function compileStrategy(map: LocatedMap, what: string, checker: Checker): EventStrategy | undefined {
-  const [mode, other] = MODES.filter((key) => entryOf(map, key) !== undefined)
-  const entry = mode && entryOf(map, mode)
-  if (mode === undefined || entry === undefined) {
-    return checker.fault('missing_key', map, `${what} needs one of the keys \`one\`, \`any\` and \`all\`.`)
+/** Compiles `one`, `any` or `all`. Other keys of the mapping, such as `until`, belong to the caller. */
+export function compileStrategy(
+  map: MapNode,
+  what: string,
+  context: CompileContext,
+): EventStrategy | undefined {
+  const mode = context.exclusiveKey(map, what, MODES)
+  const value = mode && valueAt(map, mode)
+  if (mode === undefined || value === undefined) {
+    return context.report('missing_key', map, `${what} needs one of the keys \`one\`, \`any\` and \`all\`.`)
   }
-  if (other !== undefined) {
-    const place = entryOf(map, other)?.at ?? map
-    checker.fault('value_invalid', place, `${what} is \`${mode}\` and \`${other}\` at once.`)
-  }
-  const filters =
-    mode === 'one' ? [compileFilter(entry.value, checker)] : compileList(entry.value, mode, checker)
-  const sound = filters?.filter((filter) => filter !== undefined)
-  return sound === undefined || sound.length < (filters?.length ?? 0) ? undefined : { mode, filters: sound }
+  const filters = mode === 'one' ? [compileFilter(value, context)] : compileList(value, mode, context)
+  return filters?.every((filter) => filter !== undefined) ? { mode, filters } : undefined
 }
 
-function compileList(
-  value: Located,
-  mode: 'any' | 'all',
-  checker: Checker,
-): readonly (EventFilter | undefined)[] | undefined {
+function compileList(value: SourceNode, mode: 'any' | 'all', context: CompileContext) {
   if (value.kind !== 'list')
-    return checker.fault('wrong_type', value, `\`${mode}\` must be a list of filters.`)
+    return context.report('wrong_type', value, `\`${mode}\` must be a list of filters.`)
   if (mode === 'all' && value.items.length === 0) {
-    return checker.fault('value_invalid', value, '`all` needs a filter, at least one.')
+    return context.report('value_invalid', value, '`all` needs a filter, at least one.')
   }
-  return value.items.map((item) => compileFilter(item, checker))
+  return value.items.map((item) => compileFilter(item, context))
 }
 
-function compileFilter(value: Located, checker: Checker): EventFilter | undefined {
-  const map = checker.map(value, 'A filter')
+function compileFilter(value: SourceNode, context: CompileContext): EventFilter | undefined {
+  const map = context.map(value, 'A filter')
   if (map === undefined) return undefined
-  checker.keys(map, 'a filter', ['with', 'correlate'])
-  const attributes = compileAttributes(map, checker)
-  const correlate = compileCorrelations(map, checker)
+  context.keys(map, 'a filter', ['with', 'correlate'])
+  const attributes = compileAttributes(map, context)
+  const correlate = compileCorrelations(map, context)
   return attributes && correlate && { with: attributes, correlate }
 }
 
-function compileAttributes(filter: LocatedMap, checker: Checker): EventFilter['with'] | undefined {
-  const given = checker.required(filter, 'A filter', 'with')
-  const map = given && checker.map(given, '`with`')
+function compileAttributes(filter: MapNode, context: CompileContext): EventFilter['with'] | undefined {
+  const map = context.requiredMap(filter, 'A filter', 'with')
   if (map === undefined) return undefined
   if (map.entries.length === 0) {
     const hint = 'A filter for every event is `any: []`.'
-    return checker.fault('value_invalid', map, '`with` must name an attribute, at least one.', hint)
+    return context.report('value_invalid', map, '`with` must name an attribute, at least one.', hint)
   }
   const attributes: (readonly [string, Template])[] = []
   for (const { key, at, value } of map.entries) {
-    if (!ATTRIBUTE.test(key)) {
-      checker.unknown('unknown_key', at, `No attribute of an event is named \`${key}\`.`, key, KNOWN)
+    if (!new RegExp(ATTRIBUTE).test(key)) {
+      context.reportUnknown('unknown_key', at, `No attribute of an event is named \`${key}\`.`, key, KNOWN)
     }
-    if (key !== 'data' && KNOWN.includes(key)) checker.text(value, `\`${key}\``)
-    const template = checker.template(value, SCOPES.task)
+    if (key !== 'data' && KNOWN.includes(key)) context.text(value, `\`${key}\``)
+    const template = context.template(value, SCOPES.task)
     if (template !== undefined) attributes.push([key, template])
   }
   return attributes.length < map.entries.length ? undefined : attributes
 }
 
-function compileCorrelations(filter: LocatedMap, checker: Checker): readonly Correlation[] | undefined {
-  const given = entryOf(filter, 'correlate')?.value
-  if (given === undefined) return []
-  const map = checker.map(given, '`correlate`')
-  if (map === undefined) return undefined
-  const all = map.entries.map(({ key, value }) => compileCorrelation(key, value, checker))
-  const sound = all.filter((one) => one !== undefined)
-  return sound.length < all.length ? undefined : sound
+function compileCorrelations(filter: MapNode, context: CompileContext): readonly Correlation[] | undefined {
+  if (entryOf(filter, 'correlate') === undefined) return []
+  const map = context.optionalMap(filter, 'correlate')
+  const all = map?.entries.map(({ key, value }) => compileCorrelation(key, value, context))
+  return all?.every((one) => one !== undefined) ? all : undefined
 }
 
-function compileCorrelation(name: string, value: Located, checker: Checker): Correlation | undefined {
+function compileCorrelation(
+  name: string,
+  value: SourceNode,
+  context: CompileContext,
+): Correlation | undefined {
   const what = `The correlation \`${name}\``
-  const map = checker.map(value, what)
+  const map = context.map(value, what)
   if (map === undefined) return undefined
-  checker.keys(map, `the correlation \`${name}\``, ['from', 'expect'])
-  const source = checker.required(map, what, 'from')
-  const from = source && checker.condition(source, '`from`', SCOPES.task)
-  const wanted = entryOf(map, 'expect')?.value
-  const expect = wanted && checker.template(wanted, SCOPES.task)
-  if (from === undefined || (wanted !== undefined && expect === undefined)) return undefined
+  context.keys(map, `the correlation \`${name}\``, ['from', 'expect'])
+  const source = context.required(map, what, 'from')
+  const from = source && context.condition(source, '`from`', SCOPES.task)
+  const expected = valueAt(map, 'expect')
+  const expect = expected && context.template(expected, SCOPES.task)
+  if (from === undefined || (expected !== undefined && expect === undefined)) return undefined
   return { name, from, ...(expect !== undefined && { expect }) }
+}
+
+type FilterEvaluation = Pick<TaskContext, 'evaluate' | 'isSpent'>
+
+/** The values of correlations by name: those that the filter expects, and those of the first matched event. */
+interface CorrelationValues {
+  readonly expected: JsonObject
+  readonly bound: JsonObject
+}
+
+/**
+ * Matches an event against a filter. Events are untrusted: an expression that fails on one means that the event does
+ * not match, and is not an error of the flow.
+ * @returns the values of the filter's correlations by name; undefined if the event does not match
+ * @throws FlowError (expression) if the step budget is exhausted, so that no event is skipped silently
+ */
+export function match(
+  filter: EventFilter,
+  event: JsonObject,
+  values: CorrelationValues,
+  evaluation: FilterEvaluation,
+): JsonObject | undefined {
+  const isLiteral = ([, value]: EventFilter['with'][number]) => 'literal' in value
+  // Literals cost nothing, so they are tested first.
+  const attributes = [...filter.with].sort((a, b) => Number(isLiteral(b)) - Number(isLiteral(a)))
+  try {
+    if (!attributes.every((attribute) => matchesAttribute(attribute, event, evaluation))) return undefined
+    return correlate(filter.correlate, event, values, evaluation)
+  } catch (error) {
+    if (!(error instanceof FlowError) || evaluation.isSpent()) throw error
+    return undefined
+  }
+}
+
+/** A missing attribute never matches, except `data`, which is null if missing. */
+function matchesAttribute(
+  [name, wanted]: readonly [string, Template],
+  event: JsonObject,
+  { evaluate }: FilterEvaluation,
+): boolean {
+  const found = fieldOf(event, name) ?? (name === 'data' ? null : undefined)
+  if (found === undefined) return false
+  if ('literal' in wanted) return contains(found, wanted.literal)
+  const value = evaluate(wanted, found)
+  // A boolean is the result of a condition; any other value is what the attribute must be.
+  return 'expression' in wanted && typeof value === 'boolean' ? value : contains(found, value)
+}
+
+function correlate(
+  correlations: readonly Correlation[],
+  event: JsonObject,
+  { expected, bound }: CorrelationValues,
+  { evaluate }: FilterEvaluation,
+): JsonObject | undefined {
+  const values: [string, Json][] = []
+  for (const { name, from } of correlations) {
+    const value = evaluate({ expression: from }, event)
+    const wanted = fieldOf(expected, name) ?? fieldOf(bound, name)
+    if (value === null || (wanted !== undefined && !isEqual(value, wanted))) return undefined
+    values.push([name, value])
+  }
+  return objectOf(values)
+}
+
+/** Objects match if they have the wanted fields, whatever else they have; other values if they are equal. */
+function contains(found: Json, wanted: Json): boolean {
+  if (!isObject(wanted)) return isEqual(found, wanted)
+  if (!isObject(found)) return false
+  return Object.entries(wanted).every(([key, value]) => {
+    const field = fieldOf(found, key)
+    return field !== undefined && contains(field, value)
+  })
+}
+
+function isEqual(a: Json, b: Json): boolean {
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => isEqual(item, b[index] ?? null))
+  }
+  if (!isObject(a) || !isObject(b)) return a === b
+  const keys = Object.keys(a)
+  if (keys.length !== Object.keys(b).length) return false
+  return keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key] ?? null, b[key] ?? null))
 }

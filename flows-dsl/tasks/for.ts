@@ -1,16 +1,22 @@
-/** `for`: runs a list of tasks once for each item (OWS 1.0 "For"), one after the other, or several at once: that is ours. */
+/** `for`: runs tasks once for each item (OWS 1.0 "For"), in order or several at once; concurrency is an extension of ours. */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import { choiceBelow, integerUpTo } from '../choice.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { Json, TaskNode, Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { beginIterations, failure, goOn, type Loop } from './for-concurrent.ts'
-import { doneAs, type Move, type Running, type TaskType } from './task.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
+import {
+  type Child,
+  doneAs,
+  type Ended,
+  type Move,
+  namesOf,
+  type TaskContext,
+  type TaskType,
+} from './task.ts'
 
-const ON_ERROR = ['fail', 'continue'] as const
-const CONCURRENCY_MAX = 1_000
+export const ON_ERROR = ['fail', 'continue'] as const
+export const ITERATIONS_MAX = 1_000
 
 interface ForBody {
   /** Names of variables. */
@@ -18,74 +24,69 @@ interface ForBody {
   readonly at: string
   readonly in: Template
   readonly while?: Expression
-  /** How many iterations run at the same time; without it, each follows the one before. */
+  /** How many iterations run at the same time; by default one after the other. */
   readonly concurrency?: number
-  /** An iteration that faults yields its error; without it, it faults the task. */
+  /** An iteration that faults yields its error; by default it faults the task. */
   readonly onError?: 'continue'
   readonly tasks: readonly TaskNode[]
 }
 
-/** Named with an underscore because `for` is a word of JavaScript. */
 export const for_: TaskType<ForBody> = {
   kind: 'for',
   keys: ['for', 'while', 'do'],
-  compile(task, compiling) {
-    const { checker } = compiling
-    const given = entryOf(task, 'for')?.value
-    const loop = given && checker.map(given, '`for`')
+  compile(task, compiler) {
+    const { context } = compiler
+    const loop = context.optionalMap(task, 'for')
     if (loop === undefined) return undefined
-    checker.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
-    const each = checker.variable(loop, 'each', 'item')
-    const at = checker.variable(loop, 'at', 'index')
+    context.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
+    const each = context.variable(loop, 'each', 'item')
+    const at = context.variable(loop, 'at', 'index')
     if (each === at) {
-      const place = entryOf(loop, 'at')?.value ?? entryOf(loop, 'each')?.value ?? loop
-      checker.fault('value_invalid', place, `The item and its index are both named $${at}.`)
+      const place = valueAt(loop, 'at') ?? valueAt(loop, 'each') ?? loop
+      context.report('value_invalid', place, `The item and its index are both named $${at}.`)
     }
-    const source = checker.required(loop, '`for`', 'in')
-    const collection = source && compileIn(source, checker)
-    const condition = entryOf(task, 'while')?.value
-    const proceed =
-      condition && checker.within([each, at], () => checker.condition(condition, '`while`', SCOPES.task))
-    const policy = compilePolicy(loop, task, checker)
-    const list = checker.required(task, '`for`', 'do')
-    const tasks = list && compiling.tasks(list, [each, at])
-    if (collection === undefined || policy === undefined || tasks === undefined) return undefined
-    return { each, at, in: collection, ...(proceed !== undefined && { while: proceed }), ...policy, tasks }
+    const source = context.required(loop, '`for`', 'in')
+    const items = source && compileIn(source, context)
+    const condition = context.withVariables([each, at], () =>
+      context.optionalCondition(task, 'while', SCOPES.task),
+    )
+    const policy = compilePolicy(loop, task, context)
+    const list = context.required(task, '`for`', 'do')
+    const tasks = list && compiler.tasks(list, [each, at])
+    if (items === undefined || policy === undefined || tasks === undefined) return undefined
+    return { each, at, in: items, ...(condition !== undefined && { while: condition }), ...policy, tasks }
   },
   lists({ tasks }) {
     return { do: tasks }
   },
-  start(body, running) {
-    const items = running.evaluate(body.in, running.input)
+  start(body, task) {
+    const items = task.evaluate(body.in, task.input)
     if (!Array.isArray(items)) throw new FlowError(ERRORS.expression, '`for.in` must yield an array.')
-    if (isConcurrent(body)) return beginIterations(body, items, running)
-    return iterate(body, { items, index: 0 }, running.input, running)
+    if (isConcurrent(body)) return startIterations(body, items, task)
+    return iterate(body, { items, index: 0 }, task.input, task)
   },
-  next(body, own, ended, running) {
+  next(body, own, ended, task) {
     if (ended.left === 'end') return doneAs(ended)
-    if (isConcurrent(body)) return goOn(body, own, ended, running)
+    if (isConcurrent(body)) return completeIteration(body, own, ended, task)
     const { items, index } = own as unknown as Progress
-    return iterate(body, { items, index: index + 1 }, ended.output, running)
+    return iterate(body, { items, index: index + 1 }, ended.output, task)
   },
-  failed(body, own, { key, error }, running) {
+  failed(body, own, { key, error }, task) {
     if (body.onError === undefined) throw error
-    if (isConcurrent(body)) return goOn(body, own, { key, output: failure(error) }, running)
+    const output = { error: error.toObject() }
+    if (isConcurrent(body)) return completeIteration(body, own, { key, output }, task)
     const { items, index, input } = own as unknown as Progress
-    return iterate(body, { items, index: index + 1 }, input, running)
+    return iterate(body, { items, index: index + 1 }, input, task)
   },
   catches({ onError }) {
     return onError !== undefined
   },
   summary({ each, tasks }) {
-    return `for each ${each} ${tasks.map(({ name }) => name).join(', ')}`
+    return `for each ${each} ${namesOf(tasks)}`
   },
 }
 
-function isConcurrent(body: ForBody): body is ForBody & Loop {
-  return body.concurrency !== undefined
-}
-
-/** The iteration that runs, over what, and with which data, which one that faults leaves to the next. */
+/** The current iteration of a sequential loop. `input` is its data, which the next one gets if it faults. */
 interface Progress {
   readonly items: Json[]
   readonly index: number
@@ -96,42 +97,93 @@ function iterate(
   body: ForBody,
   { items, index }: Pick<Progress, 'items' | 'index'>,
   input: Json,
-  running: Running,
+  task: TaskContext,
 ): Move {
   const variables = { [body.each]: items[index] ?? null, [body.at]: index }
   const isOver = index >= items.length
-  if (isOver || (body.while !== undefined && !running.test(body.while, input, variables)))
-    return { done: input }
+  if (isOver || (body.while !== undefined && !task.test(body.while, input, variables))) return { done: input }
   return { own: { items, index, input }, begin: [{ key: 'item', list: 'do', input, variables }] }
 }
 
-/** An expression, or the items themselves, which OWS wants to be mappings. */
-function compileIn(source: Located, checker: Checker): Template | undefined {
+/** An expression, or the items themselves, which must be mappings (OWS). */
+function compileIn(source: SourceNode, context: CompileContext): Template | undefined {
   if (source.kind !== 'list') {
-    return checker.text(source, '`in`') === undefined ? undefined : checker.filter(source, SCOPES.task)
+    return context.text(source, '`in`') === undefined ? undefined : context.filter(source, SCOPES.task)
   }
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
   const hint = "Write other items as an expression: '${ [1, 2] }'."
   for (const item of source.items) {
-    if (item.kind !== 'map') checker.fault('wrong_type', item, 'An item written out must be a mapping.', hint)
+    if (item.kind !== 'map')
+      context.report('wrong_type', item, 'An item written out must be a mapping.', hint)
   }
-  return checker.template(source, SCOPES.task)
+  return context.template(source, SCOPES.task)
 }
 
-/** Iterations that run at the same time have no one before them whose output `while` could ask about. */
+/** Concurrent iterations have no predecessor whose output `while` could test. */
 function compilePolicy(
-  loop: LocatedMap,
-  task: LocatedMap,
-  checker: Checker,
+  loop: MapNode,
+  task: MapNode,
+  context: CompileContext,
 ): Pick<ForBody, 'concurrency' | 'onError'> | undefined {
-  const onError = choiceBelow(loop, 'onError', ON_ERROR, checker)
-  const given = entryOf(loop, 'concurrency')?.value
+  const onError = context.choice(loop, 'onError', ON_ERROR)
+  const given = valueAt(loop, 'concurrency')
   const policy = onError === 'continue' ? { onError } : {}
   if (given === undefined) return policy
-  const proceed = entryOf(task, 'while')
-  if (proceed !== undefined) {
-    checker.fault('value_invalid', proceed.at, '`while` does not go with `concurrency`.')
+  const condition = entryOf(task, 'while')
+  if (condition !== undefined) {
+    context.report('value_invalid', condition.at, '`while` does not go with `concurrency`.')
   }
-  const concurrency = integerUpTo(given, '`concurrency`', CONCURRENCY_MAX, checker)
+  const concurrency = context.integer(given, '`concurrency`', 1, ITERATIONS_MAX)
   return concurrency === undefined ? undefined : { concurrency, ...policy }
+}
+
+type ConcurrentBody = ForBody & { readonly concurrency: number }
+
+function isConcurrent(body: ForBody): body is ConcurrentBody {
+  return body.concurrency !== undefined
+}
+
+/** State of a concurrent loop. Plain JSON, changed in place: copying it per item would cost the square of the items. */
+interface Iterations {
+  readonly items: Json[]
+  /** One per item; null until it ends. */
+  readonly outputs: Json[]
+  /** How many were started, and how many have ended. */
+  begun: number
+  ended: number
+  /** `$context` of the last item, in item order, that has exported one. */
+  exported?: { readonly index: number; readonly context: Json }
+}
+
+function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext): Move {
+  const iterations: Iterations = { items, outputs: items.map(() => null), begun: 0, ended: 0 }
+  if (items.length === 0) return { done: [] }
+  const count = Math.min(body.concurrency, items.length)
+  const children = Array.from({ length: count }, () => nextIteration(body, iterations, task))
+  return { own: iterations as unknown as Json, begin: children }
+}
+
+/** Stores the output of an iteration and starts another. */
+function completeIteration(
+  body: ConcurrentBody,
+  own: Json,
+  { key, output, context }: Ended,
+  task: TaskContext,
+): Move {
+  const iterations = own as unknown as Iterations
+  const { items, outputs, exported } = iterations
+  const index = Number(key)
+  outputs[index] = output
+  iterations.ended += 1
+  if (context !== undefined && index > (exported?.index ?? -1)) iterations.exported = { index, context }
+  if (iterations.begun < items.length) return { own, begin: [nextIteration(body, iterations, task)] }
+  if (iterations.ended < items.length) return { own }
+  const last = iterations.exported
+  return { done: task.bounded(outputs), ...(last !== undefined && { context: last.context }) }
+}
+
+function nextIteration({ each, at }: ForBody, iterations: Iterations, { input }: TaskContext): Child {
+  const index = iterations.begun++
+  const variables = { [each]: iterations.items[index] ?? null, [at]: index }
+  return { key: String(index), list: 'do', input, variables, apart: true }
 }

@@ -1,16 +1,15 @@
 /** `fork`: runs tasks at the same time, for all their outputs or for the first (OWS 1.0 "Fork"). */
 
 import type { Json, TaskNode } from '../ir.ts'
-import { entryOf } from '../located.ts'
-import type { TaskType } from './task.ts'
+import { namesOf, type TaskType } from './task.ts'
 
 interface ForkBody {
   readonly branches: readonly TaskNode[]
   readonly compete: boolean
 }
 
-/** What branches have yielded so far, by their places. */
-interface Yields {
+/** The results of branches so far, by index. */
+interface Results {
   readonly outputs: Record<string, Json>
   readonly contexts: Record<string, Json>
 }
@@ -18,20 +17,14 @@ interface Yields {
 export const fork: TaskType<ForkBody> = {
   kind: 'fork',
   keys: ['fork'],
-  compile(task, compiling) {
-    const { checker } = compiling
-    const given = entryOf(task, 'fork')?.value
-    const map = given && checker.map(given, '`fork`')
+  compile(task, { context, branches: compileBranches }) {
+    const map = context.optionalMap(task, 'fork')
     if (map === undefined) return undefined
-    checker.keys(map, '`fork`', ['branches', 'compete'])
-    const compete = entryOf(map, 'compete')?.value
-    const isRace = compete?.kind === 'scalar' ? compete.value : undefined
-    if (compete !== undefined && typeof isRace !== 'boolean') {
-      checker.fault('wrong_type', compete, '`compete` must be true or false.')
-    }
-    const list = checker.required(map, '`fork`', 'branches')
-    const branches = list && compiling.branches(list)
-    return branches && { branches, compete: isRace === true }
+    context.keys(map, '`fork`', ['branches', 'compete'])
+    const compete = context.boolean(map, 'compete', false) ?? false
+    const list = context.required(map, '`fork`', 'branches')
+    const branches = list && compileBranches(list)
+    return branches && { branches, compete }
   },
   lists({ branches }) {
     return { branches }
@@ -42,25 +35,21 @@ export const fork: TaskType<ForkBody> = {
     )
     return { own: { outputs: {}, contexts: {} }, begin }
   },
-  next({ branches, compete }, own, { key, output, left, context }, running) {
-    const { outputs, contexts } = own as unknown as Yields
-    if (compete || left === 'end')
-      return {
-        done: output,
-        ...(left === 'end' && { next: left }),
-        ...(context !== undefined && { context }),
-      }
+  next({ branches, compete }, own, { key, output, left, context }, task) {
+    const { outputs, contexts } = own as unknown as Results
+    if (compete || left === 'end') {
+      const next = left === 'end' ? { next: left } : {}
+      return { done: output, ...next, ...(context !== undefined && { context }) }
+    }
     outputs[key] = output
     if (context !== undefined) contexts[key] = context
     if (Object.keys(outputs).length < branches.length) return { own }
-    const last = Object.keys(contexts)
-      .map(Number)
-      .sort((a, b) => a - b)
-      .at(-1)
+    const indexes = branches.map((_, index) => index)
+    const last = indexes.findLast((index) => Object.hasOwn(contexts, index))
     const exported = last === undefined ? {} : { context: contexts[last] ?? null }
-    return { done: running.bounded(branches.map((_, index) => outputs[index] ?? null)), ...exported }
+    return { done: task.bounded(indexes.map((index) => outputs[index] ?? null)), ...exported }
   },
   summary({ branches, compete }) {
-    return `${compete ? 'race' : 'fork'} ${branches.map(({ name }) => name).join(', ')}`
+    return `${compete ? 'race' : 'fork'} ${namesOf(branches)}`
   },
 }

@@ -1,4 +1,4 @@
-/** All kinds of tasks there are: those of OWS 1.0, and `approve`. */
+/** The list of all task types: those of OWS 1.0, and `approve`. */
 
 import { approve } from './approve.ts'
 import { call } from './call.ts'
@@ -31,7 +31,7 @@ export const TASKS: readonly TaskType[] = [
   wait,
 ]
 
-/** The kind of that name; a compiled flow holds no others. */
+/** The task type of a kind. Compiled flows contain no other kinds. */
 export function taskType(kind: string): TaskType | undefined {
   return TASKS.find((type) => type.kind === kind)
 }

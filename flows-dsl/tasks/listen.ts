@@ -1,9 +1,33 @@
-/** `listen`: waits for events, and runs tasks for each (OWS 1.0 "Listen"). */
+/** `listen`: waits for events and runs tasks for each (OWS 1.0 "Listen", "Subscription Iterator"). */
 
-import type { Json, JsonObject } from '../ir.ts'
-import { compileListen, type ListenBody } from './listen-body.ts'
-import { keep, type Listening, newListening, take, typesOf } from './listening.ts'
-import { type Child, doneAs, type Move, type Running, type TaskType } from './task.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
+import { compileExport, compileOutput } from '../data-flow.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import type { Expression } from '../expression/expression.ts'
+import type { EventFilter, EventStrategy, Json, JsonObject, TaskNode } from '../ir.ts'
+import { fieldOf, objectOf, omitUndefined } from '../json.ts'
+import { entryOf, type MapNode, valueAt } from '../located.ts'
+import { compileStrategy, match } from './event-filters.ts'
+import { type Child, doneAs, type Move, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
+
+const READS = ['data', 'envelope', 'raw'] as const
+
+/** The tasks that run for each consumed event. */
+interface Iterator {
+  /** Names of variables. */
+  readonly item: string
+  readonly at: string
+  /** Has the iterator's `output.as` and `export.as`. */
+  readonly task: TaskNode
+}
+
+interface ListenBody {
+  readonly to: EventStrategy
+  /** When `any` is satisfied: a condition, tested after each event, or events that are not part of the output. */
+  readonly until?: { readonly when: Expression } | { readonly events: EventStrategy }
+  readonly read: (typeof READS)[number]
+  readonly foreach?: Iterator
+}
 
 export const listen: TaskType<ListenBody> = {
   kind: 'listen',
@@ -13,66 +37,250 @@ export const listen: TaskType<ListenBody> = {
   lists({ foreach }) {
     return foreach === undefined ? {} : { foreach: [foreach.task] }
   },
-  start(body, running) {
-    const listening = newListening(body, running)
+  start(body, task) {
+    const state = newListening(body, task)
     const types = typesOf(body)
     const details = types === undefined ? {} : { types }
-    return goThrough(body, listening, running, [{ key: 'events', await: 'events', details }])
+    return consumeBuffered(body, state, task, [{ key: 'events', await: 'events', details }])
   },
-  next(body, own, ended, running) {
-    // Where the host itself answers what the task waits for, that is the output.
+  next(body, own, ended, task) {
+    // If the host itself completes the wait, its result is the output.
     if (ended.left === 'end' || ended.key === 'events') return doneAs(ended)
-    const listening = own as unknown as Listening
-    listening.isBusy = false
-    keep(listening, body, ended.output, running)
-    return goThrough(body, listening, running)
+    const state = own as unknown as Listening
+    state.isBusy = false
+    addOutput(state, body, ended.output, task)
+    return consumeBuffered(body, state, task)
   },
-  told(body, own, message, running) {
-    const listening = own as unknown as Listening
-    const taken = 'event' in message ? consume(body, listening, message.event, running) : undefined
-    return taken && moveOf(listening, taken)
+  told(body, own, message, task) {
+    const state = own as unknown as Listening
+    const begin = 'event' in message ? consume(body, state, message.event, task) : undefined
+    return begin && moveOf(state, begin)
   },
   summary(body) {
     return `listen to ${body.to.mode} of ${typesOf(body)?.join(', ') ?? 'all events'}`
   },
 }
 
-/** Looks at the events that are there already, and waits for more. */
-function goThrough(
+function compileListen(task: MapNode, compiler: TaskCompiler): ListenBody | undefined {
+  const { context } = compiler
+  const map = context.optionalMap(task, 'listen')
+  const foreach = compileForeach(task, compiler)
+  if (map === undefined) return undefined
+  context.keys(map, '`listen`', ['to', 'read'])
+  const to = context.requiredMap(map, '`listen`', 'to')
+  if (to === undefined) return undefined
+  context.keys(to, '`to`', ['one', 'any', 'all', 'until'])
+  const strategy = compileStrategy(to, '`to`', context)
+  const until = compileUntil(to, context)
+  const read = context.choice(map, 'read', READS)
+  if (strategy === undefined || read === undefined) return undefined
+  return { to: strategy, ...until, read, ...(foreach !== undefined && { foreach }) }
+}
+
+function compileUntil(to: MapNode, context: CompileContext): Pick<ListenBody, 'until'> | undefined {
+  const until = entryOf(to, 'until')
+  if (until === undefined) return {}
+  if (entryOf(to, 'any') === undefined) {
+    return context.report('value_invalid', until.at, '`until` goes with `any` alone.')
+  }
+  if (until.value.kind !== 'map') {
+    const when = context.condition(until.value, '`until`', SCOPES.task)
+    return when && { until: { when } }
+  }
+  const events = compileUntilEvents(until.value, context)
+  return events && { until: { events } }
+}
+
+/** OWS allows a redundant `until: false` within `until`. */
+function compileUntilEvents(map: MapNode, context: CompileContext): EventStrategy | undefined {
+  context.keys(map, '`until`', ['one', 'any', 'all', 'until'])
+  const inner = valueAt(map, 'until')
+  if (inner !== undefined && !(inner.kind === 'scalar' && inner.value === false)) {
+    context.report('value_invalid', inner, 'The events that end a `listen` have no `until` of their own.')
+  }
+  return compileStrategy(map, '`until`', context)
+}
+
+function compileForeach(listen: MapNode, { context, tasks }: TaskCompiler): Iterator | undefined {
+  const map = context.optionalMap(listen, 'foreach')
+  if (map === undefined) return undefined
+  context.keys(map, '`foreach`', ['item', 'at', 'do', 'output', 'export'])
+  const item = context.variable(map, 'item', 'item')
+  const at = context.variable(map, 'at', 'index')
+  if (item === at) {
+    const place = valueAt(map, 'at') ?? valueAt(map, 'item') ?? map
+    context.report('value_invalid', place, `The event and its index are both named $${at}.`)
+  }
+  const list = valueAt(map, 'do')
+  const body = { tasks: (list && tasks(list, [item, at])) ?? [] }
+  const filters = context.withVariables([item, at], () => ({
+    output: compileOutput(map, SCOPES.task, context),
+    export: compileExport(map, context),
+  }))
+  const task = { kind: 'do', name: item, pointer: map.pointer, ...omitUndefined(filters), body }
+  return { item, at, task }
+}
+
+/** Consumes the events that were buffered before the task started, and waits for more. */
+function consumeBuffered(
   body: ListenBody,
-  listening: Listening,
-  running: Running,
+  state: Listening,
+  task: TaskContext,
   begin: readonly Child[] = [],
 ): Move {
   const children = [...begin]
-  running.early((event) => {
-    const begun = consume(body, listening, event, running)
+  task.early((event) => {
+    const begun = consume(body, state, event, task)
     children.push(...(begun ?? []))
     return begun !== undefined
   })
-  return moveOf(listening, children)
+  return moveOf(state, children)
 }
 
-function moveOf(listening: Listening, begin: readonly Child[]): Move {
-  if (listening.isOver) return { done: listening.outputs }
-  return { own: listening as unknown as Json, begin }
+function moveOf(state: Listening, begin: readonly Child[]): Move {
+  return state.isOver ? { done: state.outputs } : { own: state as unknown as Json, begin }
 }
 
-/** What is begun for an event, if it is taken. */
+/** The children to start for an event; undefined if the task does not consume it. */
 function consume(
   body: ListenBody,
-  listening: Listening,
+  state: Listening,
   event: JsonObject,
-  running: Running,
+  task: TaskContext,
 ): readonly Child[] | undefined {
-  const { isTaken, item } = take(listening, body, event, running)
+  const { isTaken, item } = take(state, body, event, task)
   if (!isTaken) return undefined
   if (item === undefined) return []
   if (body.foreach === undefined) {
-    keep(listening, body, item, running)
+    addOutput(state, body, item, task)
     return []
   }
-  listening.isBusy = true
-  const variables = { [body.foreach.item]: item, [body.foreach.at]: listening.taken - 1 }
+  state.isBusy = true
+  const variables = { [body.foreach.item]: item, [body.foreach.at]: state.taken - 1 }
   return [{ key: 'each', list: 'foreach', input: item, variables }]
+}
+
+/** The filters of one strategy that have matched, and the values that each expects of its correlations. */
+interface StrategyProgress {
+  readonly filled: number[]
+  readonly expected: readonly JsonObject[]
+}
+
+/** State of a `listen`. Plain JSON, changed in place: copying it per event would cost the square of the events. */
+interface Listening {
+  taken: number
+  readonly outputs: Json[]
+  /** Characters of the outputs, as JSON. */
+  size: number
+  bound: JsonObject
+  readonly to: StrategyProgress
+  readonly until: StrategyProgress
+  /** Tasks are running for an event: the next ones wait. */
+  isBusy: boolean
+  isOver: boolean
+}
+
+const OUTPUTS_MAX = 10_000
+const SIZE_MAX = 4_194_304
+
+/** Evaluates the expected values of correlations, once. */
+function newListening(body: ListenBody, task: TaskContext): Listening {
+  const progress = (filters: readonly EventFilter[]): StrategyProgress => ({
+    filled: [],
+    expected: filters.map((filter) => expectedBy(filter, task)),
+  })
+  const to = progress(body.to.filters)
+  const until = progress(endOf(body)?.filters ?? [])
+  return { taken: 0, outputs: [], size: 0, bound: {}, to, until, isBusy: false, isOver: false }
+}
+
+/** Offers an event. @returns whether the task consumes it, and its item if it belongs to the output */
+function take(
+  state: Listening,
+  body: ListenBody,
+  event: JsonObject,
+  task: TaskContext,
+): { readonly isTaken: boolean; readonly item?: Json } {
+  if (state.isBusy || state.isOver) return { isTaken: false }
+  const ending = endOf(body)
+  // Ending events are tested first, so that none of them becomes part of the output.
+  if (ending !== undefined && matchStrategy(ending, state.until, { state, event, task })) {
+    state.isOver = ending.mode !== 'all' || state.until.filled.length === ending.filters.length
+    return { isTaken: true }
+  }
+  if (!matchStrategy(body.to, state.to, { state, event, task })) return { isTaken: false }
+  state.taken += 1
+  return { isTaken: true, item: readOf(event, body.read) }
+}
+
+/**
+ * Adds an output and tests whether the task is satisfied. A `listen` that never ends (`until: false`) keeps no outputs.
+ * @throws FlowError (runtime) if the outputs exceed the limits of a value
+ */
+function addOutput(state: Listening, body: ListenBody, output: Json, task: TaskContext): void {
+  const when = body.until !== undefined && 'when' in body.until ? body.until.when : undefined
+  if (when?.op === 'literal' && when.value === false) return
+  state.size += JSON.stringify(output).length
+  if (state.outputs.length >= OUTPUTS_MAX || state.size > SIZE_MAX) {
+    const detail = `The events are more than ${OUTPUTS_MAX}, or larger than ${SIZE_MAX}.`
+    throw new FlowError(ERRORS.runtime, detail)
+  }
+  state.outputs.push(output)
+  state.isOver = when === undefined ? isSatisfied(state, body) : task.test(when, state.outputs)
+}
+
+/** The event types that it may consume; undefined if it may consume any. */
+export function typesOf(body: Pick<ListenBody, 'to' | 'until'>): string[] | undefined {
+  const ending = endOf(body)
+  const strategies = ending === undefined ? [body.to] : [body.to, ending]
+  if (strategies.some(({ filters }) => filters.length === 0)) return undefined
+  const types = strategies.flatMap(({ filters }) => filters).map(typeOf)
+  return types.every((type) => type !== undefined) ? [...new Set(types)] : undefined
+}
+
+function typeOf({ with: attributes }: EventFilter): string | undefined {
+  const type = attributes.find(([name]) => name === 'type')?.[1]
+  return type !== undefined && 'literal' in type ? String(type.literal) : undefined
+}
+
+function endOf({ until }: Pick<ListenBody, 'until'>): EventStrategy | undefined {
+  return until !== undefined && 'events' in until ? until.events : undefined
+}
+
+function expectedBy({ correlate }: EventFilter, { input, evaluate }: TaskContext): JsonObject {
+  const given = correlate.filter(({ expect }) => expect !== undefined)
+  return objectOf(given.map(({ name, expect = { literal: null } }) => [name, evaluate(expect, input)]))
+}
+
+/** Whether a filter matches the event; with `all`, a filter that has not matched before. */
+function matchStrategy(
+  { mode, filters }: EventStrategy,
+  { filled, expected }: StrategyProgress,
+  { state, event, task }: { state: Listening; event: JsonObject; task: TaskContext },
+): boolean {
+  for (const [index, filter] of filters.entries()) {
+    if (mode === 'all' && filled.includes(index)) continue
+    const found = match(filter, event, { expected: expected[index] ?? {}, bound: state.bound }, task)
+    if (found === undefined) continue
+    state.bound = { ...found, ...state.bound }
+    if (!filled.includes(index)) filled.push(index)
+    return true
+  }
+  return filters.length === 0
+}
+
+/** Whether it needs no more events, unless `until` decides that. */
+function isSatisfied({ taken, to }: Listening, body: ListenBody): boolean {
+  if (body.until !== undefined) return false
+  return body.to.mode === 'all' ? to.filled.length === body.to.filters.length : taken > 0
+}
+
+/** What the flow reads of an event. `raw` is the text of `data`. */
+export function readOf(event: JsonObject, read: ListenBody['read']): Json {
+  if (read === 'envelope') return event
+  const data = fieldOf(event, 'data') ?? null
+  if (read === 'data') return data
+  const encoded = fieldOf(event, 'data_base64')
+  if (typeof encoded === 'string') return encoded
+  return typeof data === 'string' ? data : JSON.stringify(data)
 }

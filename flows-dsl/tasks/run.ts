@@ -1,9 +1,8 @@
 /** `run`: runs another flow (OWS 1.0 "Run", "Workflow Process"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
-import { booleanBelow, choiceBelow } from '../choice.ts'
+import type { CompileContext } from '../checker.ts'
 import type { Template } from '../ir.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
+import { type MapNode, type SourceNode, valueAt } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 export interface RunBody {
@@ -12,32 +11,40 @@ export interface RunBody {
   /** A semantic version, or `latest`. */
   readonly version: string
   readonly input: Template
-  /** Whether the task lasts as long as the flow that it runs. */
+  /** Whether the task waits until the flow ends. */
   readonly await: boolean
   /** `none` drops the output of the flow. */
   readonly return: 'output' | 'none'
 }
 
-/** What runs on a machine of its own, which nobody has set up here. */
+/** OWS process types that are not supported. */
 const PROCESSES = ['container', 'script', 'shell']
 const RETURNS = ['stdout', 'none', 'stderr', 'code', 'all'] as const
+export const FLOW_NAME = '^[\\w.+-]{1,128}$'
 
 export const run: TaskType<RunBody> = {
   kind: 'run',
   keys: ['run'],
   isAnswered: true,
-  compile(task, { checker }) {
-    return compileRun(task, checker)
+  compile(task, { context }) {
+    const map = context.optionalMap(task, 'run')
+    if (map === undefined || reportProcess(map, context)) return undefined
+    context.keys(map, '`run`', ['workflow', 'await', 'return'])
+    const workflow = context.requiredMap(map, '`run`', 'workflow')
+    const flow = workflow && compileWorkflow(workflow, context)
+    const awaited = context.boolean(map, 'await', true)
+    const returned = compileReturn(map, context)
+    if (flow === undefined || awaited === undefined || returned === undefined) return undefined
+    return { ...flow, await: awaited, return: returned }
   },
-  start(body, running) {
+  start(body, task) {
     const { namespace, name, version } = body
-    const input = running.evaluate(body.input, running.input)
-    const which = { namespace, name, version, input }
-    const details = { ...which, await: body.await, ...running.digest(which) }
+    const target = { namespace, name, version, input: task.evaluate(body.input, task.input) }
+    const details = { ...target, await: body.await, ...task.digest(target) }
     return { own: null, begin: [{ key: 'run', await: 'workflow', details }] }
   },
-  next(body, _own, { output }, running) {
-    if (!body.await) return { done: running.input }
+  next(body, _own, { output }, task) {
+    if (!body.await) return { done: task.input }
     return { done: body.return === 'none' ? null : output }
   },
   summary({ namespace, name, version }) {
@@ -45,76 +52,43 @@ export const run: TaskType<RunBody> = {
   },
 }
 
-/** Compiles the key `run` of a task. */
-function compileRun(task: LocatedMap, checker: Checker): RunBody | undefined {
-  const given = entryOf(task, 'run')?.value
-  const map = given && checker.map(given, '`run`')
-  if (map === undefined || refuseProcess(map, checker)) return undefined
-  checker.keys(map, '`run`', ['workflow', 'await', 'return'])
-  const source = checker.required(map, '`run`', 'workflow')
-  const workflow = source && checker.map(source, '`workflow`')
-  const flow = workflow && compileWorkflow(workflow, checker)
-  const awaited = booleanBelow(map, 'await', true, checker)
-  const returned = compileReturn(map, checker)
-  if (flow === undefined || awaited === undefined || returned === undefined) return undefined
-  return { ...flow, await: awaited, return: returned }
-}
-
-/** Says so once: what stands within a process that cannot run matters to nobody. */
-function refuseProcess(run: LocatedMap, checker: Checker): boolean {
-  const found = run.entries.find(({ key }) => PROCESSES.includes(key))
+/** Reports an unsupported process once, without diagnostics for its content. */
+function reportProcess(map: MapNode, context: CompileContext): boolean {
+  const found = map.entries.find(({ key }) => PROCESSES.includes(key))
   if (found === undefined) return false
   const message = `\`run: ${found.key}\` is known to the language, and the operator has not enabled it.`
-  checker.fault('unsupported_feature', found.at, message, 'A function of the platform can do it: `call`.')
+  context.report('unsupported_feature', found.at, message, 'A function of the platform can do it: `call`.')
   return true
 }
 
-function compileWorkflow(
-  map: LocatedMap,
-  checker: Checker,
-): Pick<RunBody, 'namespace' | 'name' | 'version' | 'input'> | undefined {
-  checker.keys(map, '`workflow`', ['namespace', 'name', 'version', 'input'])
+function compileWorkflow(map: MapNode, context: CompileContext) {
+  context.keys(map, '`workflow`', ['namespace', 'name', 'version', 'input'])
   const [namespace, name] = ['namespace', 'name'].map((key) => {
-    const value = checker.required(map, '`workflow`', key)
-    return value && compileName(value, key, checker)
+    const value = context.required(map, '`workflow`', key)
+    return value && compileName(value, key, context)
   })
-  const given = entryOf(map, 'version')?.value
-  const version = given === undefined ? 'latest' : compileName(given, 'version', checker)
-  const source = entryOf(map, 'input')?.value
-  const input = source === undefined ? ({ literal: {} } as const) : compileInput(source, checker)
+  const given = valueAt(map, 'version')
+  const version = given === undefined ? 'latest' : compileName(given, 'version', context)
+  const source = valueAt(map, 'input')
+  const input = source === undefined ? ({ literal: {} } as const) : context.mapTemplate(source, '`input`')
   if (namespace === undefined || name === undefined || version === undefined || input === undefined)
     return undefined
   return { namespace, name, version, input }
 }
 
-/** A name is no expression: which flows a flow may run is known before it runs. */
-function compileName(value: Located, key: string, checker: Checker): string | undefined {
-  const text = checker.text(value, `\`${key}\``)
-  if (text === undefined || /^[\w.+-]{1,128}$/.test(text)) return text
-  return checker.fault(
-    'value_invalid',
-    value,
-    `\`${key}\` must be that of a flow, as it stands in its document.`,
-  )
+/** A name cannot be an expression: the flows that a flow may run are known before it runs. */
+function compileName(value: SourceNode, key: string, context: CompileContext): string | undefined {
+  const text = context.text(value, `\`${key}\``)
+  if (text === undefined || new RegExp(FLOW_NAME).test(text)) return text
+  const message = `\`${key}\` must be that of a flow, as it stands in its document.`
+  return context.report('value_invalid', value, message)
 }
 
-/** A mapping, or one expression that yields it. */
-function compileInput(value: Located, checker: Checker): Template | undefined {
-  const isExpression =
-    value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
-  const map = isExpression ? value : checker.map(value, '`input`')
-  return map && checker.template(map, SCOPES.task)
-}
-
-/** A flow has neither streams nor a code; `stdout` is what OWS says where nothing is said. */
-function compileReturn(map: LocatedMap, checker: Checker): RunBody['return'] | undefined {
-  const word = choiceBelow(map, 'return', RETURNS, checker)
-  if (word === 'none') return 'none'
-  if (word === undefined || word === 'stdout') return word && 'output'
-  const place = entryOf(map, 'return')?.value ?? map
-  return checker.fault(
-    'value_invalid',
-    place,
-    `A flow has no \`${word}\`; it returns its output, or \`none\`.`,
-  )
+/** A flow has neither streams nor an exit code; `stdout`, the default of OWS, is its output. */
+function compileReturn(map: MapNode, context: CompileContext): RunBody['return'] | undefined {
+  const word = context.choice(map, 'return', RETURNS)
+  if (word === undefined || word === 'none') return word
+  if (word === 'stdout') return 'output'
+  const message = `A flow has no \`${word}\`; it returns its output, or \`none\`.`
+  return context.report('value_invalid', valueAt(map, 'return') ?? map, message)
 }

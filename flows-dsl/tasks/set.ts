@@ -1,8 +1,7 @@
 /** `set`: makes an object, which becomes the output (OWS 1.0 "Set"). */
 
-import { SCOPES } from '../checker.ts'
 import type { Template } from '../ir.ts'
-import { entryOf } from '../located.ts'
+import { valueAt } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 interface SetBody {
@@ -12,26 +11,17 @@ interface SetBody {
 export const set: TaskType<SetBody> = {
   kind: 'set',
   keys: ['set'],
-  compile(task, { checker }) {
-    const given = entryOf(task, 'set')?.value
-    if (given === undefined) return undefined
-    const isExpression =
-      given.kind === 'scalar' && typeof given.value === 'string' && given.value.includes('${')
-    const map = isExpression ? given : checker.map(given, '`set`')
-    const value = map && checker.template(map, SCOPES.task)
+  compile(task, { context }) {
+    const given = valueAt(task, 'set')
+    const value = given && context.mapTemplate(given, '`set`')
     return value && { value }
   },
   start({ value }, { evaluate, input }) {
     return { done: evaluate(value, input) }
   },
   summary({ value }) {
-    const names = 'object' in value ? value.object.map(([key]) => key) : Object.keys(literalOf(value))
+    const literal = 'literal' in value ? (value.literal ?? {}) : {}
+    const names = 'object' in value ? value.object.map(([key]) => key) : Object.keys(literal)
     return `set ${names.join(', ')}`
   },
-}
-
-function literalOf(value: Template): object {
-  return 'literal' in value && typeof value.literal === 'object' && value.literal !== null
-    ? value.literal
-    : {}
 }

@@ -1,15 +1,13 @@
-/**
- * `switch`: goes where the first case that holds says (OWS 1.0 "Switch"). The data passes through unchanged.
- */
+/** `switch`: follows the directive of the first case that holds (OWS 1.0 "Switch"). Data passes through unchanged. */
 
 import { SCOPES } from '../checker.ts'
 import type { Expression } from '../expression/expression.ts'
-import { entryOf, type Located } from '../located.ts'
-import type { Compiling, TaskType } from './task.ts'
+import { entryOf, type SourceNode, valueAt } from '../located.ts'
+import { namesOf, type TaskCompiler, type TaskType } from './task.ts'
 
 interface Case {
   readonly name: string
-  /** The default has none. */
+  /** The default case has none. */
   readonly when?: Expression
   readonly next: string
 }
@@ -21,14 +19,14 @@ interface SwitchBody {
 export const switch_: TaskType<SwitchBody> = {
   kind: 'switch',
   keys: ['switch'],
-  compile(task, compiling) {
-    const list = entryOf(task, 'switch')?.value
+  compile(task, compiler) {
+    const list = valueAt(task, 'switch')
     if (list === undefined) return undefined
     if (list.kind !== 'list' || list.items.length === 0) {
-      return compiling.checker.fault('wrong_type', list, '`switch` must be a list of cases, at least one.')
+      return compiler.context.report('wrong_type', list, '`switch` must be a list of cases, at least one.')
     }
-    const cases = list.items.map((item) => compileCase(item, compiling)).filter((one) => one !== undefined)
-    refuseTwins(list.items, compiling)
+    const cases = list.items.map((item) => compileCase(item, compiler)).filter((one) => one !== undefined)
+    checkUnique(list.items, compiler)
     return { cases }
   },
   ways({ cases }) {
@@ -40,35 +38,33 @@ export const switch_: TaskType<SwitchBody> = {
     return taken === undefined ? { done: input } : { done: input, next: taken.next, took: taken.name }
   },
   summary({ cases }) {
-    return `switch ${cases.map(({ name }) => name).join(', ')}`
+    return `switch ${namesOf(cases)}`
   },
 }
 
-function compileCase(item: Located, { checker, target }: Compiling): Case | undefined {
+function compileCase(item: SourceNode, { context, target }: TaskCompiler): Case | undefined {
   const entry = item.kind === 'map' && item.entries.length === 1 ? item.entries[0] : undefined
   if (entry === undefined) {
-    return checker.fault('task_not_single', item, 'A case must be one name with `when` and `then` below it.')
+    return context.report('task_not_single', item, 'A case must be one name with `when` and `then` below it.')
   }
-  const body = checker.map(entry.value, `The case \`${entry.key}\``)
+  const body = context.map(entry.value, `The case \`${entry.key}\``)
   if (body === undefined) return undefined
-  checker.keys(body, `the case \`${entry.key}\``, ['when', 'then'])
-  const condition = entryOf(body, 'when')?.value
-  const when = condition && checker.condition(condition, '`when`', SCOPES.task)
-  const directive = checker.required(body, `The case \`${entry.key}\``, 'then')
+  context.keys(body, `the case \`${entry.key}\``, ['when', 'then'])
+  const when = context.optionalCondition(body, 'when', SCOPES.task)
+  const directive = context.required(body, `The case \`${entry.key}\``, 'then')
   const next = directive && target(directive)
-  if (next === undefined) return undefined
-  return { name: entry.key, ...(when !== undefined && { when }), next }
+  return next === undefined ? undefined : { name: entry.key, ...(when !== undefined && { when }), next }
 }
 
-function refuseTwins(items: readonly Located[], { checker }: Compiling): void {
+function checkUnique(items: readonly SourceNode[], { context }: TaskCompiler): void {
   const names = new Set<string>()
   let defaults = 0
   for (const { key, at, value } of items.flatMap((item) => (item.kind === 'map' ? item.entries : []))) {
-    if (names.has(key)) checker.fault('task_name_duplicate', at, `Two cases are named \`${key}\`.`)
+    if (names.has(key)) context.report('task_name_duplicate', at, `Two cases are named \`${key}\`.`)
     names.add(key)
     const isDefault = value.kind === 'map' && entryOf(value, 'when') === undefined
     if (isDefault && ++defaults > 1) {
-      checker.fault('value_invalid', at, 'A second case without `when` can never be taken.')
+      context.report('value_invalid', at, 'A second case without `when` can never be taken.')
     }
   }
 }

@@ -1,88 +1,88 @@
-/** Knows what a kind of task is: how it is compiled, and what it does when it begins and when something has ended. */
+/** The contract of a task type: how it compiles, what it does when it starts, and when a child ends. */
 
-import type { Checker } from '../checker.ts'
+import type { CompileContext } from '../checker.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
-import type { Located, LocatedMap } from '../located.ts'
-import type { Local } from './local.ts'
+import { fieldOf, isObject } from '../json.ts'
+import { type MapNode, type SourceNode, valueAt } from '../located.ts'
 
-/** One entry into one task. `pointer#iteration` is unique within a run and the same at each replay. */
+/** One entry into one task. `pointer#iteration` is unique within an execution and stable across replays. */
 export interface StepRef {
   readonly pointer: string
   readonly name: string
   readonly kind: string
   /** How often this pointer was entered before. */
   readonly iteration: number
-  /** The same in every run that takes the same way (machine/places.ts). */
+  /** The stable path of the step, the same in every execution that takes the same route (machine/places.ts). */
   readonly place: string
-  /** The tasks around it by their names, the outermost first: `each[2] / both`; empty at the top. */
+  /** The enclosing tasks by name, the outermost first: `each[2] / both`; empty at the top. */
   readonly around: string
   /** One line for people, at most 200 bytes of UTF-8. */
   readonly summary: string
 }
 
-/** What happened to a step. `at_ms` is the time of the surroundings. */
+/** What happened to a step. `at_ms` is the time of the host. */
 export interface StepEvent {
   readonly step: StepRef
   readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped'
   readonly at_ms: number
-  /** Which of its ways the task took, such as the name of a case. */
+  /** The outcome that the task took, such as the name of a case. */
   readonly took?: string
   readonly output?: Json
-  /** What the outside answered, before anything was made of it. */
+  /** The raw result of the effect, before `output.as`. */
   readonly answer?: Json
   readonly error?: ErrorObject
 }
 
-/** What a kind of task is given to compile with; faults go to `checker`. */
-export interface Compiling {
-  readonly checker: Checker
-  /** Compiles a list of tasks that stands below this one; `variables` are those that only they see. */
-  tasks(list: Located, variables?: readonly string[]): readonly TaskNode[] | undefined
-  /** Compiles tasks that do not follow each other, so that none can name another. */
-  branches(list: Located): readonly TaskNode[] | undefined
+/** What a task type compiles with; diagnostics go to `context`. */
+export interface TaskCompiler {
+  readonly context: CompileContext
+  /** Compiles a list of tasks below this one; `variables` are those that only they see. */
+  tasks(list: SourceNode, variables?: readonly string[]): readonly TaskNode[] | undefined
+  /** Compiles tasks that do not follow each other, so no directive can refer to another of them. */
+  branches(list: SourceNode): readonly TaskNode[] | undefined
   /** Checks a flow directive. */
-  target(value: Located): string | undefined
+  target(value: SourceNode): string | undefined
 }
 
-/** What a kind of task is given to run with. Expressions see the task's variables, and those given here. */
-export interface Running {
+/** What a task runs with. Expressions see the task's variables, and those given here. */
+export interface TaskContext {
   readonly step: StepRef
-  /** What the task works on: its input, after `input.from`. */
+  /** The input of the task, after `input.from`. */
   readonly input: Json
-  /** The run and the flow it is of. */
   readonly run: {
     readonly id: string
     readonly document: FlowDocument
     readonly startedBy?: string
-    /** Subjects that have changed the run's data by hand. */
+    /** Subjects that have changed the execution's data by hand. */
     readonly changedBy: readonly string[]
   }
   evaluate(template: Template, dot: Json, variables?: JsonObject): Json
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
-  /** The same value. @throws FlowError (expression) where many together have made it too large */
+  /** Returns the value. @throws FlowError (expression) if the collected values are too large together */
   bounded(value: Json): Json
-  /** The same value, if it is as the schema says. @throws FlowError (validation), with what is not */
+  /** Returns the value. @throws FlowError (validation) if it violates the schema */
   checked(schema: Json, value: Json, what: string): Json
-  /** Whether expressions have taken as many steps as they may, which is why the last has failed. */
+  /** Whether the step budget of expressions is exhausted, which is why the last one failed. */
   isSpent(): boolean
   /**
-   * A digest of what the task works on: its input, variables and `$context`, the input and the version of the flow.
-   * @param shown what counts besides; an empty object where the host has no digests
+   * A digest of the task's data: its input, variables and `$context`, the input and the version of the flow.
+   * @param shown more data to include
+   * @returns an empty object if the host has no digests
    */
   digest(shown: JsonObject): { readonly digest?: string }
   nowMs(): number
   random(): number
-  /** Notes that the task begins again. */
+  /** Records that the task starts again. */
   retried(): void
-  /** Goes through the events that came before and that the task may still take, the oldest first. */
+  /** Offers the buffered events that the task may still consume, the oldest first. */
   early(take: (event: JsonObject) => boolean): void
 }
 
 /**
- * Something that a task begins and that ends by itself: tasks of its own, or an effect outside. `key` names it among
- * all that the task has open. `apart` gives tasks a `$context` of their own.
+ * Work that a task starts and that ends on its own: a list of tasks, or an effect. `key` identifies it among the task's
+ * open children. `apart` gives tasks a `$context` of their own.
  */
 export type Child = { readonly key: string } & (
   | {
@@ -92,18 +92,18 @@ export type Child = { readonly key: string } & (
       readonly apart?: boolean
     }
   | { readonly task: readonly [list: string, index: number]; readonly input: Json; readonly apart?: boolean }
-  | { readonly call: string; readonly arguments: JsonObject; readonly local?: Local }
+  | { readonly call: string; readonly arguments: JsonObject; readonly local?: InlineOption }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
 )
 
-/** A child that has ended well. */
+/** The result of a child that has completed. */
 export interface Ended {
   readonly key: string
   readonly output: Json
-  /** The directive by which it was left before its end. */
+  /** The directive that left the list before its end. */
   readonly left?: 'exit' | 'end'
-  /** Of a child apart: its `$context`, where it has exported one. */
+  /** `$context` of an isolated child, if it has exported one. */
   readonly context?: Json
 }
 
@@ -113,65 +113,97 @@ interface Failed {
   readonly error: FlowError
 }
 
-/** The task's own output. */
+/** The task completes. */
 export interface Done {
   readonly done: Json
-  /** A flow directive that goes before the task's own. */
+  /** A flow directive that overrides the task's own. */
   readonly next?: string
   /** Replaces `$context`. */
   readonly context?: Json
-  /** Which of its ways it took, for those who watch. */
+  /** The outcome that it took, for monitoring. */
   readonly took?: string
-  /** Of an approval that was given: the names of those who may decide it. */
+  /** The approvers of an approval that was granted. */
   readonly agreed?: readonly string[]
 }
 
-/** The task waits. `own` is all that it remembers, and its own to change. */
+/** The task waits. `own` is its private state. */
 interface Waiting {
   readonly own: Json
-  /** Begun in this order, each as far as it can go before the next. */
+  /** Children to start in this order, each as far as it gets before the next. */
   readonly begin?: readonly Child[]
-  /** Keys of children that are given up. */
+  /** Keys of children to cancel. */
   readonly drop?: readonly string[]
 }
 
-/** What a task does next. A FlowError that it throws instead faults the task. */
+/** What a task does next. If it throws a FlowError instead, the task faults. */
 export type Move = Done | Waiting
 
-/** What the outside says to a task that waits for it. */
+/** What the host delivers to a task that waits for it. */
 export type Message = { readonly event: JsonObject } | { readonly decision: JsonObject }
 
 /**
- * A kind of task, whole. Methods are written as methods so that the list of all kinds can hold them without
- * casts (a body is only ever given to the kind that made it).
+ * A task type. The members are declared as methods so that the list of all types can hold them without casts; a body
+ * is only ever passed to the type that compiled it.
  */
 export interface TaskType<Body = unknown> {
   readonly kind: string
-  /** Keys of its own, the one that names it first. */
+  /** The keys of this type, the one that identifies it first. */
   readonly keys: readonly [string, ...string[]]
-  compile(task: LocatedMap, compiling: Compiling): Body | undefined
-  /** One line that says what it will do. */
+  compile(task: MapNode, compiler: TaskCompiler): Body | undefined
+  /** One line that describes the task. */
   summary(body: Body): string
-  /** Its own output is what the outside has answered. */
+  /** The raw output is the result of an effect. */
   readonly isAnswered?: true
-  /** The ways it may take, by the names that `took` uses. */
+  /** The outcomes that the task may take, by the names in `took`. */
   ways?(body: Body): readonly string[]
-  /** The lists of tasks within it, by the names its children use. */
+  /** The lists of tasks within it, by the names that its children use. */
   lists?(body: Body): Readonly<Record<string, readonly TaskNode[]>>
-  start(body: Body, running: Running): Move
-  /** A child has ended. */
-  next?(body: Body, own: Json, ended: Ended, running: Running): Move
-  /** A child has faulted; without this the task faults with it. */
-  failed?(body: Body, own: Json, failed: Failed, running: Running): Move
-  /** Whether `failed` would go on from this error of that child. Changes nothing. */
-  catches?(body: Body, own: Json, failed: Failed, running: Running): boolean
-  /** Data of the run were changed by hand while it waits. @returns its new `own` @throws FlowError */
-  changed?(body: Body, own: Json, running: Running): Json
-  /** Hears what it may wait for: undefined where that is nothing to it, a text where it is refused. */
-  told?(body: Body, own: Json, message: Message, running: Running): Move | string | undefined
+  start(body: Body, task: TaskContext): Move
+  /** Handles the result of a child. */
+  next?(body: Body, own: Json, ended: Ended, task: TaskContext): Move
+  /** Handles a child that has faulted; without this the task faults with it. */
+  failed?(body: Body, own: Json, failed: Failed, task: TaskContext): Move
+  /** Whether `failed` would handle this error. Changes nothing. */
+  catches?(body: Body, own: Json, failed: Failed, task: TaskContext): boolean
+  /** Handles data that were changed by hand while it waits. @returns the new private state @throws FlowError */
+  changed?(body: Body, own: Json, task: TaskContext): Json
+  /** Handles a message: undefined if it does not consume it, a text if it rejects it. */
+  told?(body: Body, own: Json, message: Message, task: TaskContext): Move | string | undefined
 }
 
-/** Ends a task as a list of its own has ended. */
+/** Completes a task with the result of its own list. */
 export function doneAs({ output, left }: Ended): Done {
   return left === 'end' ? { done: output, next: 'end' } : { done: output }
+}
+
+/** Names of tasks for a summary. */
+export function namesOf(tasks: readonly { readonly name: string }[]): string {
+  return tasks.map(({ name }) => name).join(', ')
+}
+
+/** The value of a field that a template spells out, for a summary. */
+export function literalField(template: Template, key: string): Json | undefined {
+  if ('literal' in template) return isObject(template.literal) ? fieldOf(template.literal, key) : undefined
+  const field = 'object' in template ? template.object.find(([name]) => name === key)?.[1] : undefined
+  return field !== undefined && 'literal' in field ? field.literal : undefined
+}
+
+/** Whether a call runs inline in the workflow worker. `brief`: only if it ends soon, else as an activity task. */
+export type InlineOption = boolean | 'brief'
+
+/**
+ * Whether a call runs inline: `metadata: { tenon: { local: … } }`, by default yes if it is idempotent.
+ * @param isIdempotent calls that are not must not run inline, because inline calls may be repeated
+ */
+export function compileInlineOption(task: MapNode, isIdempotent: boolean, context: CompileContext): boolean {
+  const metadata = valueAt(task, 'metadata')
+  const map = metadata?.kind === 'map' ? context.optionalMap(metadata, 'tenon') : undefined
+  if (map === undefined) return isIdempotent
+  context.keys(map, '`tenon`', ['local'])
+  const isInline = context.boolean(map, 'local', isIdempotent) ?? isIdempotent
+  if (!isInline || isIdempotent) return isInline
+  const hint = 'Calls that read may be, and those that make a document or publish an event.'
+  const message = 'This call must not be local: it may be made twice.'
+  context.report('value_invalid', valueAt(map, 'local') ?? map, message, hint)
+  return false
 }

@@ -1,24 +1,35 @@
-/** `try`: runs tasks, and knows what to do about their errors (OWS 1.0 "Try", "Catch"). */
+/** `try`: runs tasks, catches their errors and retries (OWS 1.0 "Try", "Catch", "Retry"). */
 
-import type { Checker } from '../checker.ts'
-import { durationText } from '../duration.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
+import { DURATION_MS_MAX, durationIn, durationText, optionalDuration } from '../duration.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Expression } from '../expression/expression.ts'
 import type { Json, JsonObject, TaskNode } from '../ir.ts'
-import { fieldOf } from '../json.ts'
-import { entryOf, type Located, type LocatedMap } from '../located.ts'
-import { type Compiling, doneAs, type Move, type Running, type TaskType } from './task.ts'
-import {
-  type Conditions,
-  compileConditions,
-  compileRetry,
-  delayBefore,
-  type Retry,
-  retryText,
-} from './try-retry.ts'
+import { fieldOf, omitUndefined } from '../json.ts'
+import { type MapEntry, type MapNode, type SourceNode, valueAt } from '../located.ts'
+import { doneAs, type Move, namesOf, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
+
+/** A condition that must hold, and one that must not. */
+interface Conditions {
+  readonly when?: Expression
+  readonly exceptWhen?: Expression
+}
+
+interface Retry extends Conditions {
+  readonly delayMs: number
+  readonly backoff: (typeof BACKOFFS)[number]
+  /** The maximum of retries, after the first attempt. */
+  readonly count?: number
+  /** From the start of the first attempt to the start of the last. */
+  readonly limitMs?: number
+  /** Timeout of each attempt, the first included. */
+  readonly attemptMs?: number
+  /** A random time in this range is added to the delay. */
+  readonly jitter?: { readonly fromMs: number; readonly toMs: number }
+}
 
 interface Catch extends Conditions {
-  /** What the error must have, field by field. */
+  /** The fields that the error must have. */
   readonly errors: JsonObject
   /** Name of the variable that has the error. */
   readonly as: string
@@ -34,154 +45,247 @@ interface TryBody {
 
 const KEYS = ['errors', 'as', 'when', 'exceptWhen', 'retry', 'do', 'then']
 const FIELDS = ['type', 'status', 'title', 'detail', 'instance']
+const BACKOFFS = ['constant', 'linear', 'exponential'] as const
 
-/** Named with an underscore because `try` is a word of JavaScript. */
 export const try_: TaskType<TryBody> = {
   kind: 'try',
   keys: ['try', 'catch'],
-  compile(task, compiling) {
-    const { checker } = compiling
-    const list = entryOf(task, 'try')?.value
-    const tasks = list && compiling.tasks(list)
-    const given = checker.required(task, '`try`', 'catch')
-    const map = given && checker.map(given, '`catch`')
-    const handler = map && compileCatch(map, compiling)
+  compile(task, compiler) {
+    const { context } = compiler
+    const list = valueAt(task, 'try')
+    const tasks = list && compiler.tasks(list)
+    const map = context.requiredMap(task, '`try`', 'catch')
+    const handler = map && compileCatch(map, compiler)
     return tasks && handler && { tasks, catch: handler }
   },
   lists({ tasks, catch: handler }) {
     return { try: tasks, ...(handler.tasks !== undefined && { catch: handler.tasks }) }
   },
-  // An error that is only tried again goes on in the end: nobody handles it here.
+  // With retries alone, an error either passes in the end or faults the task: it is never handled here.
   ways({ catch: { retry, tasks } }) {
     return retry !== undefined && tasks === undefined ? ['passed'] : ['passed', 'caught']
   },
-  start(body, running) {
-    return attempt(body, { number: 1, startedMs: running.nowMs() }, running)
+  start(body, task) {
+    return attempt(body, { number: 1, startedMs: task.nowMs() }, task)
   },
-  next(body, own, ended, running) {
+  next(body, own, ended, task) {
     const progress = own as unknown as Progress
     if (ended.key === 'delay') {
-      running.retried()
-      return attempt(body, { ...progress, number: progress.number + 1 }, running)
+      task.retried()
+      return attempt(body, { ...progress, number: progress.number + 1 }, task)
     }
-    if (ended.key === 'limit') return caught(body, progress, tookTooLong(body, running), running)
+    if (ended.key === 'limit') return handleError(body, progress, timeoutError(body, task), task)
     const { next } = body.catch
     if (ended.key === 'try') return { ...doneAs(ended), took: 'passed' }
     return { ...(next !== undefined && { next }), ...doneAs(ended), took: 'caught' }
   },
-  failed(body, own, { key, error }, running) {
+  failed(body, own, { key, error }, task) {
     if (key !== 'try') throw error
-    return caught(body, own as unknown as Progress, error, running)
+    return handleError(body, own as unknown as Progress, error, task)
   },
-  catches(body, _own, { key, error }, running) {
-    return key === 'try' && isCaught(body, error, running) !== undefined
+  catches(body, _own, { key, error }, task) {
+    return key === 'try' && catchError(body, error, task) !== undefined
   },
-  summary({ tasks, catch: { retry, tasks: then } }) {
-    const names = (nodes: readonly TaskNode[]) => nodes.map(({ name }) => name).join(', ')
-    const often = retry === undefined ? '' : `, retry${retry.count === undefined ? '' : ` ${retry.count}×`}`
-    return `try ${names(tasks)}${often}${then === undefined ? '' : `, catch ${names(then)}`}`
+  summary({ tasks, catch: { retry, tasks: handlers } }) {
+    const retries = retry === undefined ? '' : `, retry${retry.count === undefined ? '' : ` ${retry.count}×`}`
+    return `try ${namesOf(tasks)}${retries}${handlers === undefined ? '' : `, catch ${namesOf(handlers)}`}`
   },
 }
 
-function compileCatch(map: LocatedMap, { checker, tasks, target }: Compiling): Catch {
-  checker.keys(map, '`catch`', KEYS)
-  const errors = compileErrors(map, checker)
-  const as = checker.variable(map, 'as', 'error')
-  const conditions = checker.within([as], () => compileConditions(map, checker))
-  const policy = entryOf(map, 'retry')?.value
-  const retry = policy && compileRetry(policy, [as], checker)
-  const list = entryOf(map, 'do')?.value
+function compileCatch(map: MapNode, { context, tasks, target }: TaskCompiler): Catch {
+  context.keys(map, '`catch`', KEYS)
+  const errors = compileErrors(map, context)
+  const as = context.variable(map, 'as', 'error')
+  const conditions = context.withVariables([as], () => compileConditions(map, context))
+  const policy = valueAt(map, 'retry')
+  const list = valueAt(map, 'do')
+  const directive = valueAt(map, 'then')
+  const retry = policy && compileRetry(policy, [as], context)
   const handling = list && tasks(list, [as])
-  const directive = entryOf(map, 'then')?.value
-  const next = directive && target(directive)
   return {
     errors,
     as,
     ...conditions,
-    ...(retry !== undefined && { retry }),
-    ...(handling !== undefined && { tasks: handling }),
-    ...(next !== undefined && { next }),
+    ...omitUndefined({ retry, tasks: handling, next: directive && target(directive) }),
   }
 }
 
-/** The filter is data: OWS has `when` for what depends on the run. */
-function compileErrors(map: LocatedMap, checker: Checker): JsonObject {
-  const given = entryOf(map, 'errors')?.value
-  const errors = given && checker.map(given, '`errors`')
+/** The filter is literal data; `when` is for expressions (OWS). */
+function compileErrors(map: MapNode, context: CompileContext): JsonObject {
+  const errors = context.optionalMap(map, 'errors')
   if (errors === undefined) return {}
-  checker.keys(errors, '`errors`', ['with'])
-  const value = entryOf(errors, 'with')?.value
-  const filter = value && checker.map(value, '`with`')
+  context.keys(errors, '`errors`', ['with'])
+  const filter = context.optionalMap(errors, 'with')
   if (filter === undefined) return {}
-  checker.keys(filter, '`with`', FIELDS)
+  context.keys(filter, '`with`', FIELDS)
   if (filter.entries.length === 0) {
-    checker.fault('value_invalid', filter, '`with` must name a field of the error, at least one.')
+    context.report('value_invalid', filter, '`with` must name a field of the error, at least one.')
   }
   const wanted: JsonObject = {}
   for (const { key, value } of filter.entries) {
     if (!FIELDS.includes(key)) continue
-    const field = key === 'status' ? checker.integer(value, '`status`') : compileText(value, key, checker)
+    const field = key === 'status' ? context.integer(value, '`status`') : compileLiteral(value, key, context)
     if (field !== undefined) wanted[key] = field
   }
   return wanted
 }
 
-function compileText(value: Located, key: string, checker: Checker): string | undefined {
-  const text = checker.text(value, `\`${key}\``)
+function compileLiteral(value: SourceNode, key: string, context: CompileContext): string | undefined {
+  const text = context.text(value, `\`${key}\``)
   if (!text?.includes('${')) return text
   const hint = 'Write the expression as `when`, below `catch`.'
-  return checker.fault('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+  return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
 }
 
-/** How often it was tried, and since when. */
+function compileConditions(map: MapNode, context: CompileContext): Conditions {
+  return omitUndefined({
+    when: context.optionalCondition(map, 'when', SCOPES.task),
+    exceptWhen: context.optionalCondition(map, 'exceptWhen', SCOPES.task),
+  })
+}
+
+/** A policy, or the name of one under `use.retries`. @param variables those that only the error handling sees */
+function compileRetry(
+  given: SourceNode,
+  variables: readonly string[],
+  context: CompileContext,
+): Retry | undefined {
+  const compile = ({ value }: Pick<MapEntry, 'value'>) =>
+    context.withVariables(variables, () => compileRetryPolicy(value, context))
+  return given.kind === 'scalar' && typeof given.value === 'string'
+    ? context.components.resolve('retries', given, compile, variables)
+    : compile({ value: given })
+}
+
+export function compileRetryPolicy(given: SourceNode, context: CompileContext): Retry | undefined {
+  const map = context.map(given, '`retry`')
+  if (map === undefined) return undefined
+  context.keys(map, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
+  const jitter = compileJitter(map, context)
+  return {
+    ...compileConditions(map, context),
+    delayMs: optionalDuration(map, 'delay', 0, context) ?? 0,
+    backoff: compileBackoff(map, context),
+    ...compileLimit(map, context),
+    ...(jitter !== undefined && { jitter }),
+  }
+}
+
+function compileBackoff(retry: MapNode, context: CompileContext): Retry['backoff'] {
+  const map = context.optionalMap(retry, 'backoff')
+  if (map === undefined) return 'constant'
+  context.keys(map, '`backoff`', BACKOFFS)
+  const name = context.exclusiveKey(map, '`backoff`', BACKOFFS)
+  if (map.entries.length === 0) {
+    const hint = `Write one of: ${BACKOFFS.map((one) => `{ ${one}: {} }`).join(', ')}.`
+    context.report('missing_key', map, '`backoff` must say how.', hint)
+  }
+  for (const one of BACKOFFS) {
+    const options = context.optionalMap(map, one)
+    if (options !== undefined) context.keys(options, `\`${one}\``, [])
+  }
+  return name ?? 'constant'
+}
+
+function compileLimit(
+  retry: MapNode,
+  context: CompileContext,
+): Pick<Retry, 'count' | 'limitMs' | 'attemptMs'> {
+  const limit = context.optionalMap(retry, 'limit')
+  if (limit === undefined) return {}
+  context.keys(limit, '`limit`', ['attempt', 'duration'])
+  const attempt = context.optionalMap(limit, 'attempt')
+  if (attempt !== undefined) context.keys(attempt, '`attempt`', ['count', 'duration'])
+  const count = attempt && valueAt(attempt, 'count')
+  return omitUndefined({
+    count: count && context.integer(count, '`count`', 1),
+    limitMs: optionalDuration(limit, 'duration', 1, context),
+    attemptMs: optionalDuration(attempt, 'duration', 1, context),
+  })
+}
+
+function compileJitter(retry: MapNode, context: CompileContext): Retry['jitter'] {
+  const jitter = context.optionalMap(retry, 'jitter')
+  if (jitter === undefined) return undefined
+  context.keys(jitter, '`jitter`', ['from', 'to'])
+  const from = context.required(jitter, '`jitter`', 'from')
+  const to = context.required(jitter, '`jitter`', 'to')
+  const fromMs = from && durationIn(from, '`from`', 0, context)
+  const toMs = to && durationIn(to, '`to`', 0, context)
+  if (to === undefined || fromMs === undefined || toMs === undefined) return undefined
+  if (fromMs <= toMs) return { fromMs, toMs }
+  return context.report('value_invalid', to, '`to` must not be shorter than `from`.')
+}
+
+/** The number of the current attempt, from 1, and the time of the first. */
 interface Progress {
   readonly number: number
   readonly startedMs: number
 }
 
-function attempt(body: TryBody, { number, startedMs }: Progress, { input }: Running): Move {
-  const limitMs = body.catch.retry?.attemptMs
-  const limit =
-    limitMs === undefined
-      ? []
-      : [{ key: 'limit', sleepMs: limitMs, limits: true, summary: `at most ${durationText(limitMs)}` }]
+function attempt(body: TryBody, { number, startedMs }: Progress, { input }: TaskContext): Move {
+  const sleepMs = body.catch.retry?.attemptMs
+  const summary = `at most ${durationText(sleepMs ?? 0)}`
+  const limit = sleepMs === undefined ? [] : [{ key: 'limit', sleepMs, limits: true, summary }]
   return { own: { number, startedMs }, begin: [{ key: 'try', list: 'try', input }, ...limit] }
 }
 
-function tookTooLong(body: TryBody, { step }: Running): FlowError {
+function timeoutError(body: TryBody, { step }: TaskContext): FlowError {
   const limit = durationText(body.catch.retry?.attemptMs ?? 0)
   return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
 }
 
-/** The variables and the retry, if there is to be one, for an error that is caught. */
-function isCaught(body: TryBody, error: FlowError, running: Running) {
+/** The variables of the handler and the retry policy that applies; undefined if the error is not caught. */
+function catchError(body: TryBody, error: FlowError, task: TaskContext) {
   const { retry, errors, as } = body.catch
   const variables = { [as]: error.toObject() }
-  const test = (condition: Expression) => running.test(condition, running.input, variables)
-  if (!isLike(error, errors) || !hold(body.catch, test)) return undefined
-  return { variables, retry: retry !== undefined && hold(retry, test) ? retry : undefined }
+  const test = (condition: Expression) => task.test(condition, task.input, variables)
+  if (!matchesError(error, errors) || !conditionsHold(body.catch, test)) return undefined
+  return { variables, retry: retry !== undefined && conditionsHold(retry, test) ? retry : undefined }
 }
 
-function caught(body: TryBody, { number, startedMs }: Progress, error: FlowError, running: Running): Move {
-  const found = isCaught(body, error, running)
+function handleError(body: TryBody, progress: Progress, error: FlowError, task: TaskContext): Move {
+  const found = catchError(body, error, task)
   if (found === undefined) throw error
-  const spentMs = running.nowMs() - startedMs
-  const delayMs = found.retry && delayBefore(found.retry, { number, spentMs, random: running.random })
+  const { number, startedMs } = progress
+  const delayMs = found.retry && retryDelay(found.retry, number, task.nowMs() - startedMs, task.random)
   if (found.retry === undefined || delayMs === undefined) {
     if (body.catch.retry !== undefined && body.catch.tasks === undefined) throw error
-    return handle(body, running.input, found.variables)
+    return runHandler(body, task.input, found.variables)
   }
   const drop = ['try', 'limit']
   if (delayMs === 0) {
-    running.retried()
-    return { drop, ...attempt(body, { number: number + 1, startedMs }, running) }
+    task.retried()
+    return { drop, ...attempt(body, { number: number + 1, startedMs }, task) }
   }
-  const summary = retryText(found.retry, number, delayMs)
+  const { count } = found.retry
+  const summary = `retry ${number}${count === undefined ? '' : ` of ${count}`} in ${durationText(delayMs)}`
   return { own: { number, startedMs }, drop, begin: [{ key: 'delay', sleepMs: delayMs, summary }] }
 }
 
-/** A standard type is the same by all of its URIs. */
-function isLike(error: FlowError, wanted: JsonObject): boolean {
+/**
+ * The delay before a retry in milliseconds; undefined if there is none. Linear backoff adds the delay each time,
+ * exponential backoff doubles it.
+ * @param number of the retry, from 1
+ * @param spentMs since the first attempt started
+ */
+function retryDelay(
+  { delayMs, backoff, jitter, count, limitMs }: Retry,
+  number: number,
+  spentMs: number,
+  random: () => number,
+): number | undefined {
+  if (count !== undefined && number > count) return undefined
+  const factor = { constant: 1, linear: number, exponential: 2 ** (number - 1) }[backoff]
+  const jitterMs = jitter === undefined ? 0 : jitter.fromMs + random() * (jitter.toMs - jitter.fromMs)
+  // The factor grows to Infinity, and 0 * Infinity is NaN.
+  const backoffMs = delayMs === 0 ? 0 : delayMs * factor
+  const waitMs = Math.min(DURATION_MS_MAX, Math.round(backoffMs + jitterMs))
+  return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
+}
+
+/** All URIs of a standard type are equal. */
+function matchesError(error: FlowError, wanted: JsonObject): boolean {
   const found = error.toObject()
   return Object.entries(wanted).every(([field, value]) => {
     if (value === fieldOf(found, field)) return true
@@ -190,11 +294,11 @@ function isLike(error: FlowError, wanted: JsonObject): boolean {
   })
 }
 
-function hold({ when, exceptWhen }: Conditions, test: (condition: Expression) => boolean): boolean {
+function conditionsHold({ when, exceptWhen }: Conditions, test: (condition: Expression) => boolean): boolean {
   return (when === undefined || test(when)) && (exceptWhen === undefined || !test(exceptWhen))
 }
 
-function handle({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Move {
+function runHandler({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Move {
   if (tasks === undefined) return { done: input, took: 'caught', ...(next !== undefined && { next }) }
   return { own: null, drop: ['limit'], begin: [{ key: 'catch', list: 'catch', input, variables }] }
 }

@@ -1,7 +1,7 @@
 /** `wait`: lets time pass (OWS 1.0 "Wait"). */
 
 import { durationIn, durationText } from '../duration.ts'
-import { entryOf } from '../located.ts'
+import { valueAt } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 interface WaitBody {
@@ -11,9 +11,9 @@ interface WaitBody {
 export const wait: TaskType<WaitBody> = {
   kind: 'wait',
   keys: ['wait'],
-  compile(task, { checker }) {
-    const given = entryOf(task, 'wait')?.value
-    const durationMs = given && durationIn(given, 'A wait', 1, checker)
+  compile(task, { context }) {
+    const given = valueAt(task, 'wait')
+    const durationMs = given && durationIn(given, 'A wait', 1, context)
     return durationMs === undefined ? undefined : { durationMs }
   },
   start({ durationMs }) {

@@ -1,54 +1,104 @@
-/**
- * Knows what a call of a function under `use.functions` is: its task, given the arguments as its input. Compiled to
- * the kinds `do` and `set`, so that nothing that runs a flow has to know functions.
- */
+/** Compiles calls of functions that the flow declares, and resolves names with a catalog (OWS 1.0 "Catalogs"). */
 
-import { type Checker, SCOPES } from '../checker.ts'
+import { type CompileContext, SCOPES } from '../checker.ts'
 import type { TaskNode } from '../ir.ts'
-import { entryOf, type Located, type LocatedEntry, type LocatedMap } from '../located.ts'
+import { type MapEntry, type MapNode, type ScalarNode, type SourceNode, valueAt } from '../located.ts'
 
-type CompileTask = (entry: LocatedEntry, checker: Checker) => TaskNode | undefined
+type CompileTask = (entry: MapEntry, context: CompileContext) => TaskNode | undefined
 
-/** Whether a task calls a function that the definition declares itself. */
-export function callsDeclared(task: LocatedMap, checker: Checker): boolean {
-  const name = entryOf(task, 'call')?.value
-  return name?.kind === 'scalar' && checker.declared.has('functions', String(name.value))
+/** Whether a task calls a function under `use.functions`. */
+export function callsComponent(task: MapNode, context: CompileContext): boolean {
+  const name = valueAt(task, 'call')
+  return name?.kind === 'scalar' && context.components.has('functions', String(name.value))
 }
 
-/** The body of a `do`: first the arguments, where there are any, then the task. */
-export function compileDeclaredCall(
-  task: LocatedMap,
-  checker: Checker,
+/** Compiles such a call to a `do` of a `set` with the arguments, if there are any, and the task: the machine knows no functions. */
+export function compileComponentCall(
+  task: MapNode,
+  context: CompileContext,
   compileTask: CompileTask,
 ): { readonly tasks: readonly TaskNode[] } | undefined {
-  const name = entryOf(task, 'call')?.value
+  const name = valueAt(task, 'call')
   if (name?.kind !== 'scalar') return undefined
-  const args = compileArguments(task, checker)
-  const called = checker.extended.isOn
-    ? checker.declared.find('functions', name, (entry) => compileTask(entry, checker))
-    : checker.declared.find('functions', name, (entry) => compileTask(elsewhere(entry), checker), ['plain'])
+  const args = compileArguments(task, context)
+  const called = context.extensions.isEnabled
+    ? context.components.resolve('functions', name, (entry) => compileTask(entry, context))
+    : context.components.resolve('functions', name, (entry) => compileTask(relocateEntry(entry), context), [
+        'plain',
+      ])
   return args && called && { tasks: [...args, called] }
 }
 
-function compileArguments(task: LocatedMap, checker: Checker): readonly TaskNode[] | undefined {
-  const given = entryOf(task, 'with')?.value
+function compileArguments(task: MapNode, context: CompileContext): readonly TaskNode[] | undefined {
+  const given = valueAt(task, 'with')
   if (given === undefined) return []
-  const map = checker.map(given, '`with`')
-  const value = map && checker.fields(map, SCOPES.task)
+  const map = context.map(given, '`with`')
+  const value = map && context.fields(map, SCOPES.task)
   return value && [{ kind: 'set', name: 'with', pointer: given.pointer, body: { value } }]
 }
 
-/**
- * The same function as extensions call it: not extended itself, or it would never end. A pointer names one task only,
- * so these have their own.
- */
-function elsewhere({ key, at, value }: LocatedEntry): LocatedEntry {
-  return { key, at, value: moved(value) }
+/** The function for calls by extensions: not extended itself, or it would never end. Pointers are unique per task, so it gets others. */
+function relocateEntry({ key, at, value }: MapEntry): MapEntry {
+  return { key, at, value: relocate(value) }
 }
 
-function moved(value: Located): Located {
+function relocate(value: SourceNode): SourceNode {
   const pointer = value.pointer.replace(/^\/use\/functions/, '/use/extensions/functions')
-  if (value.kind === 'list') return { ...value, pointer, items: value.items.map(moved) }
+  if (value.kind === 'list') return { ...value, pointer, items: value.items.map(relocate) }
   if (value.kind !== 'map') return { ...value, pointer }
-  return { ...value, pointer, entries: value.entries.map(elsewhere) }
+  return { ...value, pointer, entries: value.entries.map(relocateEntry) }
+}
+
+/** The catalog of the platform (OWS 1.0 "Default Catalog"). */
+const DEFAULT = 'default'
+const CATALOGUED = /^(?<name>[^:@/\s]+)(?::(?<version>[^:@/\s]+))?@(?<catalog>[^:@/\s]+)$/
+/** All platform functions have this one version. */
+const VERSIONS = ['1', '1.0', '1.0.0']
+
+/** Checks a catalog. Its content is never loaded. */
+export function compileCatalog({ key, at, value }: MapEntry, context: CompileContext): true | undefined {
+  const map = context.map(value, `The catalog \`${key}\``)
+  if (map === undefined) return undefined
+  context.keys(map, `the catalog \`${key}\``, ['endpoint'])
+  const endpoint = context.required(map, `The catalog \`${key}\``, 'endpoint')
+  if (endpoint?.kind === 'map') {
+    context.keys(endpoint, '`endpoint`', ['uri', 'authentication'])
+    const uri = context.required(endpoint, '`endpoint`', 'uri')
+    if (uri !== undefined) context.text(uri, '`uri`')
+    const authentication = valueAt(endpoint, 'authentication')
+    if (authentication !== undefined) context.map(authentication, '`authentication`')
+  } else if (endpoint !== undefined) context.text(endpoint, '`endpoint`')
+  if (key !== DEFAULT) return true
+  const message = "No catalog can be named `default`; that one is the platform's own."
+  return context.report('value_invalid', at, message)
+}
+
+/**
+ * The name of a function without its catalog: `collection.get` of `collection.get:1.0.0@default`. Reports functions of
+ * catalogs other than the platform's.
+ */
+export function resolveCatalogName(reference: ScalarNode, context: CompileContext): string | undefined {
+  const text = String(reference.value)
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
+    const hint = 'Declare the task under `use.functions`, or call it by `http`.'
+    const message = 'Functions at a URL are known to the language and not loaded from there.'
+    return context.report('unsupported_catalog', reference, message, hint)
+  }
+  const { name, version, catalog } = CATALOGUED.exec(text)?.groups ?? {}
+  if (name === undefined || catalog === undefined) return text
+  if (catalog !== DEFAULT) return reportForeignCatalog(catalog, reference, context)
+  if (version === undefined || VERSIONS.includes(version)) return name
+  const message = `There is no version \`${version}\` of \`${name}\`.`
+  return context.report('unknown_function', reference, message, `Write ${name}:1.0.0@default.`)
+}
+
+function reportForeignCatalog(catalog: string, reference: ScalarNode, context: CompileContext): undefined {
+  if (!context.components.has('catalogs', catalog)) {
+    const names = context.components.names('catalogs')
+    const message = `There is no catalog \`${catalog}\` in \`use.catalogs\`.`
+    return context.reportUnknown('unknown_reference', reference, message, catalog, [...names, DEFAULT])
+  }
+  const hint = "Functions of the platform are in the catalog `default`; the flow's own under `use.functions`."
+  const message = 'Functions of other catalogs are known to the language and not loaded.'
+  return context.report('unsupported_catalog', reference, message, hint)
 }

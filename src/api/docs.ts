@@ -3,7 +3,7 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
-import { FAULTS, type FaultCode } from '../../flows-dsl/faults.ts'
+import { DIAGNOSTICS, type DiagnosticCode } from '../../flows-dsl/faults.ts'
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
 import { faultPage } from '../resources/flows/fault-pages.ts'
 import { OPERATIONS } from '../resources/index.ts'
@@ -20,8 +20,8 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
   })
   app.get('/docs/flows/faults/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
-    if (!Object.hasOwn(FAULTS, code)) throw new Problem('route_not_found')
-    return reply.type('text/markdown; charset=utf-8').send(faultPage(code as FaultCode))
+    if (!Object.hasOwn(DIAGNOSTICS, code)) throw new Problem('route_not_found')
+    return reply.type('text/markdown; charset=utf-8').send(faultPage(code as DiagnosticCode))
   })
   await app.register(swagger, {
     mode: 'static',

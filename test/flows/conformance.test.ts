@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { checkCase } from '../../flows-dsl/cases/check.ts'
+import { checkCase } from '../../flows-dsl/cases/cases.ts'
 import { type ConformanceRow, conformanceRows } from '../../src/cli/host/conformance.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 

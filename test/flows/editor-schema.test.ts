@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { compile } from '../../flows-dsl/compile.ts'
 import { editorSchema } from '../../flows-dsl/editor-schema/schema.ts'
-import type { Fault } from '../../flows-dsl/faults.ts'
+import type { Diagnostic } from '../../flows-dsl/faults.ts'
 import { CATALOGUE } from './scenario.ts'
 
 const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, allErrors: false })
@@ -43,7 +43,7 @@ const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
   [/^The secret `.*` is declared twice/, 'names that must differ'],
 ]
 
-const isOfForm = ({ code, message }: Fault) =>
+const isOfForm = ({ code, message }: Diagnostic) =>
   !NOT_OF_FORM.has(code) && !DIFFERENCES.some(([says]) => says.test(message))
 
 /** Faults of form, and whether the schema accepts. */

@@ -3,8 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { casesIn } from '../../flows-dsl/cases/cases.ts'
-import { checkCase } from '../../flows-dsl/cases/check.ts'
+import { casesIn, checkCase } from '../../flows-dsl/cases/cases.ts'
 import { coverageOf } from '../../flows-dsl/simulator/coverage.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 

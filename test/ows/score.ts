@@ -7,7 +7,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { compile } from '../../flows-dsl/compile.ts'
-import type { Fault } from '../../flows-dsl/faults.ts'
+import type { Diagnostic } from '../../flows-dsl/faults.ts'
 import { CATALOGUE } from '../../src/resources/catalogue.ts'
 
 /** What is refused on purpose: protocols and processes that nobody here provides, and code from elsewhere. */
@@ -24,7 +24,7 @@ interface Definition {
 
 interface Verdict {
   readonly name: string
-  readonly faults: readonly Fault[]
+  readonly faults: readonly Diagnostic[]
 }
 
 const folder = resolve(process.env['TENON_CALLER_CWD'] ?? '.', process.argv[2] ?? '')
@@ -53,7 +53,7 @@ function judge(what: string, definitions: readonly Definition[]): number {
   return others
 }
 
-function isDesigned({ code, message }: Fault): boolean {
+function isDesigned({ code, message }: Diagnostic): boolean {
   return DESIGNED.some(([known, words]) => known === code && words.test(message))
 }
 

@@ -6,7 +6,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { FAULTS } from '../../flows-dsl/faults.ts'
+import { DIAGNOSTICS } from '../../flows-dsl/faults.ts'
 import { aRoom, call, type Room } from '../support/tenants.ts'
 
 let room: Room
@@ -101,7 +101,7 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect(refused.body.faults).toEqual(body.faults)
   const page = await call('GET', body.faults[0].docs)
   expect(page.status).toBe(200)
-  expect(String(page.body)).toContain(FAULTS.unknown_function.explanation)
+  expect(String(page.body)).toContain(DIAGNOSTICS.unknown_function.explanation)
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
 })
 
@@ -122,7 +122,7 @@ test('a warning comes of validating, of keeping and of publishing, and stops non
   const replaced = await call('PUT', path, { as: room.operator, body: { source } })
   expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
   const page = await call('GET', body.warnings[0].docs)
-  expect(String(page.body)).toContain(FAULTS.task_unreachable.explanation)
+  expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
 })
 
 test('the tool of the official MCP server tells the same', async () => {

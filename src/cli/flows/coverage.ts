@@ -1,10 +1,15 @@
 /** Knows how is shown which tasks and ways of a flow were never taken, each where it stands. */
 
-import { findAt, type Located } from '../../../flows-dsl/located.ts'
+import { nodeAt, type SourceNode } from '../../../flows-dsl/located.ts'
 import type { Coverage } from '../../../flows-dsl/simulator/simulation.ts'
 import { type Output, paint } from './faults.ts'
 
-export function printCoverage(file: string, coverage: Coverage, definition: Located, output: Output): void {
+export function printCoverage(
+  file: string,
+  coverage: Coverage,
+  definition: SourceNode,
+  output: Output,
+): void {
   const { tasks, ways } = coverage
   output.write(`  coverage: ${tasks.entered} of ${tasks.total} tasks, ${ways.taken} of ${ways.total} ways\n`)
   for (const missed of [...tasks.missed, ...ways.missed]) {
@@ -16,11 +21,11 @@ export function printCoverage(file: string, coverage: Coverage, definition: Loca
 }
 
 /** A pointer, or `pointer: way`; names may have a colon too, so the definition says where the pointer ends. */
-function placed(missed: string, definition: Located) {
+function placed(missed: string, definition: SourceNode) {
   const ends = [...missed.matchAll(/: |$/g)].map(({ index }) => index).reverse()
   for (const end of ends) {
     const pointer = missed.slice(0, end)
-    const at = findAt(definition, pointer)?.at
+    const at = nodeAt(definition, pointer)?.at
     if (at !== undefined) return { at, pointer, way: missed.slice(end + 2) }
   }
   return { at: undefined, pointer: missed, way: '' }

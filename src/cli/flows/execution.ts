@@ -1,7 +1,7 @@
 /** What the verbs know of an execution, and where in the published source its fault stands. */
 
 import { excerptOf } from '../../../flows-dsl/faults.ts'
-import { findAt } from '../../../flows-dsl/located.ts'
+import { nodeAt } from '../../../flows-dsl/located.ts'
 import { type ApiClient, ApiError } from '../client.ts'
 import { errorText, type Head } from './drawing.ts'
 import { type Output, paint } from './faults.ts'
@@ -86,6 +86,6 @@ export async function printFault(
 async function excerptAt(source: string, pointer: string): Promise<string | undefined> {
   const { compileFlow } = await import('../host/compiler.ts')
   const { definition } = compileFlow(source)
-  const at = definition && findAt(definition, pointer)?.at
+  const at = definition && nodeAt(definition, pointer)?.at
   return at && excerptOf(source.split('\n')[at.line - 1] ?? '', at.line, at.column)
 }

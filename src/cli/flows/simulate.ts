@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 import { durationText } from '../../../flows-dsl/duration.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { clip } from '../../../flows-dsl/json.ts'
-import type { Located } from '../../../flows-dsl/located.ts'
+import type { SourceNode } from '../../../flows-dsl/located.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import {
   type Simulated,
@@ -32,7 +32,7 @@ interface Options {
 /** A flow that was compiled here, or nothing, with its faults printed. */
 export async function compiledHere(
   file: string,
-): Promise<{ readonly ir: FlowIR; readonly definition: Located } | undefined> {
+): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
   const { compileFlow } = await import('../host/compiler.ts')
   const { ir, definition, faults } = compileFlow(await read(file))
   if (ir !== undefined) return { ir, definition }

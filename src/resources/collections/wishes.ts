@@ -1,6 +1,6 @@
 /** What callers ask to be done with a document, and the change that it comes to. */
 
-import { mergePatch } from '../../../flows-dsl/merge-patch.ts'
+import { mergePatch } from '../../../flows-dsl/json.ts'
 import { Problem } from '../../core/problem.ts'
 import { withDefaults } from '../schemas/defaults.ts'
 import { checkFields } from './bounds.ts'

@@ -2,7 +2,7 @@
 
 import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
 import { Nodes } from '../../../flows-dsl/machine/nodes.ts'
-import type { ApproveBody } from '../../../flows-dsl/tasks/approve-body.ts'
+import type { ApproveBody } from '../../../flows-dsl/tasks/approve.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'

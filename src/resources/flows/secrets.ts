@@ -1,7 +1,7 @@
 /** Secrets of flows: written, listed by name and deleted by admins; their values are never shown again. */
 
 import Type, { type Static } from 'typebox'
-import { SECRET_NAME } from '../../../flows-dsl/use/secrets.ts'
+import { SECRET_NAME } from '../../../flows-dsl/use/use.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'

@@ -1,7 +1,7 @@
 /** What a collection's schema may say: a closed part of JSON Schema 2020-12, checked with every fault at once. */
 
 import Format from 'typebox/format'
-import { patternFault } from '../../../flows-dsl/schema/pattern.ts'
+import { patternError } from '../../../flows-dsl/schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../flows-dsl/schema/vocabulary.ts'
 import { deeper, isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -152,7 +152,7 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
     if (shape === undefined) fault(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
     else checkKeyword(walk, NARROWER[name] ?? shape, value, at)
-    if (name === 'pattern' && typeof value === 'string') fault(walk, at, patternFault(value))
+    if (name === 'pattern' && typeof value === 'string') fault(walk, at, patternError(value))
   }
 }
 
@@ -175,7 +175,7 @@ function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void 
   if (!isObject(value)) fault(walk, at, 'must be schemas by name')
   for (const [name, schema] of Object.entries(isObject(value) ? value : {})) {
     const pointer = `${at}/${cutToken(name)}`
-    if (shape === 'patternMap') fault(walk, pointer, patternFault(name))
+    if (shape === 'patternMap') fault(walk, pointer, patternError(name))
     check(walk, schema, pointer)
   }
 }

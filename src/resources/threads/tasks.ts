@@ -5,7 +5,7 @@ import { type Catalogue, compile } from '../../../flows-dsl/compile.ts'
 import { graphOf } from '../../../flows-dsl/graph/drawing.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
-import { findAt } from '../../../flows-dsl/located.ts'
+import { nodeAt } from '../../../flows-dsl/located.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -46,7 +46,7 @@ export const TASKS = {
     const head: FlowIR = { ...ir, do: [] }
     const secrets = (ir.secrets ?? []).map((name, index) => {
       const pointer = `/use/secrets/${index}`
-      const { line, column } = findAt(definition, pointer)?.at ?? definition
+      const { line, column } = nodeAt(definition, pointer)?.at ?? definition
       return { name, pointer, line, column }
     })
     return { faults, warnings, flow: { head, text, sha256, secrets } }

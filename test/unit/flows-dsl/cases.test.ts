@@ -3,9 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { casesIn } from '../../../flows-dsl/cases/cases.ts'
-import { checkCase } from '../../../flows-dsl/cases/check.ts'
-import { differences } from '../../../flows-dsl/cases/differences.ts'
+import { casesIn, checkCase, differences } from '../../../flows-dsl/cases/cases.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { compiled } from '../../flows/scenario.ts'
 

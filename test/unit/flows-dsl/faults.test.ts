@@ -4,14 +4,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
-import { WARNINGS } from '../../../flows-dsl/faults/warnings.ts'
-import { FAULTS, type FaultCode } from '../../../flows-dsl/faults.ts'
+import { WARNINGS } from '../../../flows-dsl/faults/catalogue.ts'
+import { DIAGNOSTICS, type DiagnosticCode } from '../../../flows-dsl/faults.ts'
 import { CATALOGUE as PLATFORM } from '../../../src/resources/catalogue.ts'
 
-const codes = Object.keys(FAULTS) as FaultCode[]
+const codes = Object.keys(DIAGNOSTICS) as DiagnosticCode[]
 
 test.each(codes)('%s', (code) => {
-  const { example, fix, title, explanation } = FAULTS[code]
+  const { example, fix, title, explanation } = DIAGNOSTICS[code]
   const offset = example.indexOf('¦')
   const { faults, warnings } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
   const [found, none] = Object.hasOwn(WARNINGS, code) ? [warnings, faults] : [faults, warnings]

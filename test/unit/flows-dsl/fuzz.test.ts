@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
-import { FAULTS } from '../../../flows-dsl/faults.ts'
+import { DIAGNOSTICS } from '../../../flows-dsl/faults.ts'
 import { CATALOGUE } from '../../flows/scenario.ts'
 import { repeated } from '../../support/soak.ts'
 
@@ -20,7 +20,7 @@ const good = `${HEAD}do:
   - g: { for: { each: o, in: .all, at: i }, while: $i < 9, do: [{ h: { raise: { error: { type: x, status: 400 } } } }] }
   - k: { fork: { compete: true, branches: [{ l: { emit: { event: { with: { type: t, data: 1 } } } } }] } }
   - m: { try: [{ n: { wait: PT1S } }], catch: { errors: { with: { status: 5 } }, retry: { delay: PT1S, limit: { attempt: { count: 2 } } }, do: [{ p: { set: { e: '\${ $error }' } } }], then: a } }`
-const known = new Set(Object.keys(FAULTS))
+const known = new Set(Object.keys(DIAGNOSTICS))
 
 function check(source: string): void {
   const { ir, faults } = compile(source, options)

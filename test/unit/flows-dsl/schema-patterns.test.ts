@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { newBudget } from '../../../flows-dsl/expression/budget.ts'
-import { matches, patternFault } from '../../../flows-dsl/schema/pattern.ts'
+import { matches, patternError } from '../../../flows-dsl/schema/pattern.ts'
 import { repeated } from '../../support/soak.ts'
 
 const atom = fc.constantFrom(
@@ -71,7 +71,7 @@ test('a pattern matches what it matches in JavaScript', () => {
   let matched = 0
   fc.assert(
     fc.property(pattern, fc.array(text, { minLength: 8, maxLength: 12 }), (one, texts) => {
-      expect([one, patternFault(one)]).toEqual([one, undefined])
+      expect([one, patternError(one)]).toEqual([one, undefined])
       for (const given of texts) {
         const wanted = new RegExp(one, 'u').test(given)
         expect([one, given, matches(one, given, newBudget())]).toEqual([one, given, wanted])
@@ -86,14 +86,14 @@ test('a pattern matches what it matches in JavaScript', () => {
 test.each(['(a)\\1', '(?<n>a)\\k<n>', '[', '[]', '[^]', '[\\D]', 'a'.repeat(257), '(?:(?:a{99}){99}){99}'])(
   'not taken: %s',
   (one) => {
-    expect(patternFault(one)).toEqual(expect.any(String))
+    expect(patternError(one)).toEqual(expect.any(String))
   },
 )
 
 test.each(['(a+)+$', '(a|a)*b$', '(.*)*x', '^(([a-z])+.)+[A-Z]([a-z])+$'])(
   '%s is taken, and ends soon',
   (one) => {
-    expect(patternFault(one)).toBeUndefined()
+    expect(patternError(one)).toBeUndefined()
     const budget = newBudget()
     expect(matches(one, `${'a'.repeat(2_000)}!`, budget)).toBe(false)
     expect(newBudget().steps - budget.steps).toBeLessThan(200_000)

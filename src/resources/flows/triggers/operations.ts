@@ -1,7 +1,7 @@
 /** Schedules as admins see them: what starts flows by the clock, when next, and what became of it last. */
 
 import Type, { type Static } from 'typebox'
-import { OVERLAPS } from '../../../../flows-dsl/clock.ts'
+import { OVERLAPS } from '../../../../flows-dsl/schedule.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'

@@ -1,0 +1,324 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** The catalogue of diagnostics: code, explanation, an example with the fault and its fix. */
+
+/** What all faults of one code share. */
+export interface DiagnosticKind {
+  readonly title: string
+  /** Why it is a fault, and what to do. */
+  readonly explanation: string
+  /** A whole definition with this one fault, where `¦` stands. */
+  readonly example: string
+  /** The same definition without the fault. */
+  readonly fix: string
+}
+
+const HEAD = "document: { dsl: '1.0.3', namespace: shop, name: order, version: '1.0.0' }"
+
+/** A definition of these lines. */
+function flow(...lines: readonly string[]): string {
+  return `${[HEAD, ...lines].join('\n')}\n`
+}
+
+/** A definition of one task, `pay`, whose lines these are. */
+function task(...lines: readonly string[]): string {
+  return flow('do:', '  - pay:', ...lines.map((line) => `      ${line}`))
+}
+
+/** Functions of which each calls the one before twice. */
+function doubled(count: number): readonly string[] {
+  const calls = Array.from({ length: count }, (_, i) => `[{ a: { call: f${i} } }, { b: { call: f${i} } }]`)
+  return ['    f0: { set: { paid: true } }', ...calls.map((list, i) => `    f${i + 1}: { do: ${list} }`)]
+}
+
+export const SOURCE_DIAGNOSTICS = {
+  source_too_large: {
+    title: 'The definition is too large',
+    explanation:
+      'A definition has at most 262,144 bytes and 50,000 words and signs. Long lists belong into the input of the flow, or into a collection.',
+    example: `¦${flow('do: [{ pay: { set: { paid: true } } }]')}#${' '.repeat(262_144)}`,
+    fix: task('set: { paid: true }'),
+  },
+  compiled_too_large: {
+    title: 'The compiled flow is too large',
+    explanation:
+      'The compiled form travels with each run and has at most 1,048,576 characters. A function counts wherever it is called, an extension at each task that it extends.',
+    example: `¦${flow('use:', '  functions:', ...doubled(24), 'do: [{ pay: { call: f24 } }]')}`,
+    fix: flow('use:', '  functions:', ...doubled(2), 'do: [{ pay: { call: f2 } }]'),
+  },
+  nesting_too_deep: {
+    title: 'The definition is nested too deeply',
+    explanation:
+      'Mappings and lists stand at most 64 deep within each other, and functions call each other 32 deep. Functions make deep definitions flat.',
+    example: task(`set: { deep: ${'['.repeat(60)}¦[${']'.repeat(61)} }`),
+    fix: task(`set: { deep: ${'['.repeat(50)}${']'.repeat(50)} }`),
+  },
+  yaml_syntax: {
+    title: 'The definition is not valid YAML',
+    explanation:
+      'The text cannot be read as YAML 1.2. Expressions often need quotes, since `{`, `}`, `:` and `#` mean something in YAML.',
+    example: `${task('set: { paid: true')}¦`,
+    fix: task('set: { paid: true }'),
+  },
+  yaml_alias_refused: {
+    title: 'Anchors and aliases are not allowed',
+    explanation:
+      'A definition is read as it stands; with aliases a small text could become a huge one. What is used twice is declared under `use`.',
+    example: task('set: &paid ¦{ paid: true }'),
+    fix: task('set: { paid: true }'),
+  },
+  yaml_directive_refused: {
+    title: 'YAML directives are not allowed',
+    explanation: 'The version of YAML is 1.2, and it cannot be chosen.',
+    example: `¦%YAML 1.2\n---\n${task('set: { paid: true }')}`,
+    fix: task('set: { paid: true }'),
+  },
+  yaml_multiple_documents: {
+    title: 'There is more than one YAML document',
+    explanation: 'A definition is one document, without a line of `---` between parts.',
+    example: `${task('set: { paid: true }')}¦---\nmore: true\n`,
+    fix: task('set: { paid: true }'),
+  },
+  yaml_duplicate_key: {
+    title: 'A key stands twice in one mapping',
+    explanation: 'Only one of the two could count. One of them has another name, or goes.',
+    example: task('set: { paid: true, ¦paid: false }'),
+    fix: task('set: { paid: true }'),
+  },
+  yaml_key_not_string: {
+    title: 'A key is not a string',
+    explanation: 'Keys of JSON are strings. A number, a date or `true` as a key needs quotes.',
+    example: task('set: { ¦1: true }'),
+    fix: task('set: { "1": true }'),
+  },
+  yaml_value_not_json: {
+    title: 'A value has no JSON form',
+    explanation: 'Data is JSON, which has no such value as `.nan` or `.inf`.',
+    example: task('set: { paid: ¦.inf }'),
+    fix: task('set: { paid: true }'),
+  },
+} as const satisfies Record<string, DiagnosticKind>
+
+export const SHAPE_DIAGNOSTICS = {
+  wrong_type: {
+    title: 'A value has the wrong type',
+    explanation:
+      'Another type of value belongs here: a mapping, a list, a string, a number, true or false. YAML reads `1.0` and `yes` as it likes; quotes make strings.',
+    example: task('set: ¦paid'),
+    fix: task('set: { paid: true }'),
+  },
+  value_invalid: {
+    title: 'A value is not one of those allowed',
+    explanation: 'The type is right and the value is not. The message says what is allowed.',
+    example: task('call: http', 'with: { method: GET, endpoint: ¦/orders }'),
+    fix: task('call: http', 'with: { method: GET, endpoint: https://example.com/orders }'),
+  },
+  missing_key: {
+    title: 'A key is missing',
+    explanation: 'Something cannot do without this key.',
+    example: task('call: http', 'with: ¦{ method: GET }'),
+    fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
+  },
+  unknown_key: {
+    title: 'A key is not known',
+    explanation:
+      'Keys that are not known are refused, since one with a slip would be ignored silently. The nearest known key is named.',
+    example: task('set: { paid: true }', '¦thn: end'),
+    fix: task('set: { paid: true }', 'then: end'),
+  },
+  dsl_version_unsupported: {
+    title: 'The version of the language is not supported',
+    explanation:
+      '`document.dsl` says for which version of the Open Workflow Specification the flow is written. There are 1.0.0 to 1.0.3.',
+    example: task('set: { paid: true }').replace("'1.0.3'", "¦'2.0.0'"),
+    fix: task('set: { paid: true }'),
+  },
+  unsupported_feature: {
+    title: 'A part of the language is not supported in this release',
+    explanation: 'The specification has it and this platform has not, or not yet.',
+    example: flow('evaluate: { language: ¦cel }', 'do: [{ pay: { set: { paid: true } } }]'),
+    fix: flow('evaluate: { language: jq }', 'do: [{ pay: { set: { paid: true } } }]'),
+  },
+  duration_invalid: {
+    title: 'A duration is not valid',
+    explanation:
+      'A duration is a mapping such as {hours: 1, minutes: 30}, or a text of ISO 8601 such as PT1H30M, without years and months, whose length nobody knows; at most 365 days.',
+    example: task('wait: ¦1 hour'),
+    fix: task('wait: { hours: 1 }'),
+  },
+  cron_invalid: {
+    title: 'A cron expression is not valid',
+    explanation:
+      'A cron expression has five fields: minute, hour, day of the month, month, day of the week. Each is `*`, a number, a name, a range, a list, or one of these with a step.',
+    example: flow("schedule: { cron: '0 ¦25 * * *' }", 'do: [{ pay: { set: { paid: true } } }]'),
+    fix: flow("schedule: { cron: '0 5 * * *' }", 'do: [{ pay: { set: { paid: true } } }]'),
+  },
+  pattern_refused: {
+    title: 'A regular expression cannot be matched',
+    explanation:
+      'Patterns of a schema are matched while a flow runs, in time that grows with the text alone. So they cannot refer back to what a group has matched.',
+    example: flow(
+      "input: { schema: { document: { pattern: ¦'^(a|b)\\1$' } } }",
+      'do: [{ pay: { set: { paid: true } } }]',
+    ),
+    fix: flow(
+      "input: { schema: { document: { pattern: '^(aa|bb)$' } } }",
+      'do: [{ pay: { set: { paid: true } } }]',
+    ),
+  },
+} as const satisfies Record<string, DiagnosticKind>
+
+export const TASK_DIAGNOSTICS = {
+  unsupported_call: {
+    title: 'A kind of call is not supported in this release',
+    explanation:
+      'Calls by AsyncAPI, gRPC, A2A and MCP are known and not made. Another server is called by `http` or `openapi`.',
+    example: task('call: ¦grpc'),
+    fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
+  },
+  task_not_single: {
+    title: 'An item of a task list must be one name with one task',
+    explanation:
+      'Each item of a list is one name, with the keys of the task two spaces further in than the name.',
+    example: flow(
+      'do:',
+      '  - pay:',
+      '      set: { paid: true }',
+      '    ¦ship:',
+      '      set: { shipped: true }',
+    ),
+    fix: flow('do:', '  - pay:', '      set: { paid: true }', '  - ship:', '      set: { shipped: true }'),
+  },
+  task_kind_missing: {
+    title: 'A task does not say what it does',
+    explanation: 'A task has one key that names its kind, such as `call`, `set` or `wait`.',
+    example: task('¦sett: { paid: true }'),
+    fix: task('set: { paid: true }'),
+  },
+  task_kind_ambiguous: {
+    title: 'A task says two things at once',
+    explanation: 'A task has one kind. Two things are two tasks, one after the other.',
+    example: task('set: { paid: true }', '¦wait: PT1S'),
+    fix: flow('do:', '  - pay:', '      set: { paid: true }', '  - rest:', '      wait: PT1S'),
+  },
+  task_name_duplicate: {
+    title: 'Two tasks of one list have the same name',
+    explanation: '`then` finds a task by its name, so names are unique in a list.',
+    example: flow('do:', '  - pay: { set: { paid: true } }', '  - ¦pay: { set: { paid: false } }'),
+    fix: flow('do:', '  - pay: { set: { paid: true } }', '  - refund: { set: { paid: false } }'),
+  },
+  task_name_reserved: {
+    title: 'A task has the name of a flow directive',
+    explanation: '`continue`, `exit` and `end` are what `then` may say, so no task has these names.',
+    example: flow('do:', '  - ¦end: { set: { paid: true } }'),
+    fix: flow('do:', '  - finish: { set: { paid: true } }'),
+  },
+  unknown_target: {
+    title: 'A flow directive names no task of its list',
+    explanation:
+      '`then` names a task of the same list, or is `continue`, `exit` or `end`. Tasks of other lists cannot be reached.',
+    example: task('set: { paid: true }', 'then: ¦ship'),
+    fix: task('set: { paid: true }', 'then: end'),
+  },
+} as const satisfies Record<string, DiagnosticKind>
+
+export const NAME_DIAGNOSTICS = {
+  unknown_reference: {
+    title: 'A name is not declared',
+    explanation:
+      'The name stands for something that is declared elsewhere in the definition, most often under `use`, and is not there.',
+    example: task('raise: { error: ¦declined }'),
+    fix: flow(
+      'use: { errors: { declined: { type: https://example.com/declined, status: 402 } } }',
+      'do:',
+      '  - pay:',
+      '      raise: { error: declined }',
+    ),
+  },
+  circular_reference: {
+    title: 'A declaration leads back to itself',
+    explanation: 'A function that calls itself, and a schema that refers to itself, would never end.',
+    example: flow('use: { functions: { pay: { call: ¦pay } } }', 'do: [{ pay: { call: pay } }]'),
+    fix: flow('use: { functions: { pay: { set: { paid: true } } } }', 'do: [{ pay: { call: pay } }]'),
+  },
+  secret_not_named: {
+    title: 'A secret is not read by its name',
+    explanation: 'Which secrets a flow reads is known before it runs, so each is read as $secrets.name.',
+    example: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { all: ¦'${ $secrets }' }"),
+    fix: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { one: '${ $secrets.key }' }"),
+  },
+  secret_stored: {
+    title: 'A secret would be stored in a document or an object',
+    explanation:
+      'Documents and objects are read by keys, by other flows and in exports, and a secret in them is there in the clear. A run that comes to store one by other ways faults with the type `configuration`.',
+    example: flow(
+      'use: { secrets: [token] }',
+      'do:',
+      '  - keep:',
+      '      call: collection.create',
+      "      with: { name: orders, document: ¦{ token: '${ $secrets.token }' } }",
+    ),
+    fix: flow(
+      'use: { secrets: [token] }',
+      'do:',
+      '  - pay:',
+      '      call: http',
+      "      with: { method: post, endpoint: https://example.com, body: { token: '${ $secrets.token }' } }",
+    ),
+  },
+  unsupported_catalog: {
+    title: 'Functions of other catalogs are not loaded',
+    explanation:
+      'Nothing outside is read when a flow is compiled. Functions of the platform are in the catalog `default`; others are declared under `use.functions`.',
+    example: task('call: ¦https://example.com/pay/function.yaml'),
+    fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
+  },
+  unknown_function: {
+    title: 'A function is not known',
+    explanation: '`call` names a function of the platform, one of `use.functions`, `http` or `openapi`.',
+    example: task('call: ¦colection.get', 'with: { name: orders, id: o-1 }'),
+    fix: task('call: collection.get', 'with: { name: orders, id: o-1 }'),
+  },
+  missing_argument: {
+    title: 'An argument of a function is missing',
+    explanation: 'The function cannot be called without it.',
+    example: task('call: collection.get', '¦with: { name: orders }'),
+    fix: task('call: collection.get', 'with: { name: orders, id: o-1 }'),
+  },
+  unknown_argument: {
+    title: 'An argument is not known to the function',
+    explanation: 'The function has no argument of this name. The nearest one is named.',
+    example: task('call: collection.get', 'with: { name: orders, id: o-1, ¦ide: o-2 }'),
+    fix: task('call: collection.get', 'with: { name: orders, id: o-1 }'),
+  },
+  expression_invalid: {
+    title: 'An expression cannot be parsed',
+    explanation:
+      'Expressions are jq. The place is where the reader could not go on; variables that are not there at this place are named too.',
+    example: task("set: { paid: '${ .total + ¦}' }"),
+    fix: task("set: { paid: '${ .total + 1 }' }"),
+  },
+  expression_partial: {
+    title: 'An expression must be the whole of a string',
+    explanation: 'A text with values in it is an expression that makes a text: ${ "Hello, \\(.name)!" }.',
+    example: task("set: { note: 'Paid ¦${ .total }' }"),
+    fix: task('set: { note: \'${ "Paid \\(.total)" }\' }'),
+  },
+} as const satisfies Record<string, DiagnosticKind>
+
+export const WARNINGS = {
+  task_unreachable: {
+    title: 'No way leads to a task',
+    explanation:
+      'A warning; the flow runs as it stands. Whatever the conditions say, no task that is reached goes on to it or names it in a `then`. What stands behind it and cannot be reached either is not named again.',
+    example: flow(
+      'do:',
+      '  - pay: { set: { paid: true }, then: end }',
+      '  - ¦ship: { set: { shipped: true } }',
+    ),
+    fix: flow(
+      'do:',
+      '  - pay: { if: .free, set: { paid: true }, then: end }',
+      '  - ship: { set: { shipped: true } }',
+    ),
+  },
+} as const satisfies Record<string, DiagnosticKind>
