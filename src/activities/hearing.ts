@@ -8,10 +8,10 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Access } from '../platform/access.ts'
 import type { Entry } from '../platform/events/streams.ts'
-import type { Hear, Watch } from '../platform/events/watching.ts'
+import type { Hear, Watch } from '../platform/events/watcher.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { beginByEvents, hopsOf } from '../resources/flows/triggers/event-runs.ts'
+import { beginByEvents, hopsOf } from '../resources/flows/triggers/admission.ts'
 import type { EventSpec } from '../resources/flows/triggers/events.ts'
 
 export function hearing(access: Access, log: Log): Hear {

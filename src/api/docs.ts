@@ -5,7 +5,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
 import { FAULTS, type FaultCode } from '../../flows-dsl/faults.ts'
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
-import { faultPage } from '../resources/flows/fault-pages.ts'
+import { faultPage } from '../resources/flows/simulate.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { openApi } from './openapi.ts'
 

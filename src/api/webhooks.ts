@@ -11,7 +11,7 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Received } from '../platform/webhooks/webhooks.ts'
-import { type Delivered, deliver } from '../resources/flows/triggers/delivery.ts'
+import { type Delivered, deliver } from '../resources/flows/triggers/admission.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 

@@ -6,7 +6,7 @@ import { TENANT_ADMINS } from '../core/policy.ts'
 import { payloadsOf } from '../platform/capabilities.ts'
 import { tenantsOf } from '../platform/payloads/desk.ts'
 import { AnyName, Input, onStructure, Ref } from './kinds.ts'
-import { tenantMeant } from './provisioning.ts'
+import { tenantMeant } from './operations.ts'
 
 /**
  * True for base64 of the standard or the URL alphabet, padded or not (RFC 4648 §4 and §5; proto3 JSON takes all four).

@@ -4,7 +4,7 @@ import type { Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
-import { refuseUnlessActive, whyInactive } from './workspaces.ts'
+import { refuseUnlessActive, whyInactive } from './tenants.ts'
 
 interface Named {
   readonly tenant_id?: string

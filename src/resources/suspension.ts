@@ -11,8 +11,7 @@ import { forgetStanding } from '../platform/node-memory.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Input, onStructure, Ref } from './kinds.ts'
-import { findTenant, Tenant } from './tenants.ts'
-import { findWorkspace, Workspace } from './workspaces.ts'
+import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
 const Reason = Type.Optional(
   Type.String({

@@ -4,7 +4,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { leavePlace, wantPlace } from '../../src/resources/flows/leaving.ts'
+import { leavePlace, wantPlace } from '../../src/resources/flows/places.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { Runs } from '../support/runs.ts'
 import { resumeWorkspace, suspendWorkspace } from '../support/suspension.ts'

@@ -1,7 +1,7 @@
 /** News of executions: told in one process, heard in another; who could not listen at first can later. */
 
 import { afterEach, expect, inject, test } from 'vitest'
-import { News } from '../../src/platform/runs/news.ts'
+import { News } from '../../src/platform/runs/lookout.ts'
 import { Ports } from '../../stack/ports.ts'
 import { passingTo } from '../support/passing.ts'
 import { eventually, unique } from '../support/tenants.ts'

@@ -4,8 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sql } from '../../src/platform/pg/sql.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
-import { changeTriggers, register } from '../../src/resources/flows/triggers/registration.ts'
-import { reconciled } from '../../src/resources/flows/triggers/rows.ts'
+import { changeTriggers, reconciled, register } from '../../src/resources/flows/triggers/rows.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import {
   isScheduled,

@@ -6,8 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { GuestError } from './guest.ts'
 import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
-import { FunctionProcess, type Job, type Report } from './process.ts'
-import type { Frame } from './reply.ts'
+import { type Frame, FunctionProcess, type Job, type Report } from './process.ts'
 
 export class Functions {
   readonly #deno: string | undefined

@@ -1,12 +1,13 @@
 /** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
 
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { type ByteSource, counted } from '../../core/bytes.ts'
 import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database } from '../pg/database.ts'
 import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
-import { Reservation, type Stored } from './reservation.ts'
 
 /** Asks the store how many bytes an object has; 0 where there is none. */
 export type Measure = (object: Stored) => Promise<number>
@@ -112,3 +113,100 @@ export class ObjectLedger {
 }
 
 const idOf = ({ bucket, key }: Stored): Buffer => createHash('sha256').update(`${bucket}/${key}`).digest()
+
+/** An object as the store names it. */
+export interface Stored {
+  readonly bucket: string
+  readonly key: string
+}
+
+/** Where room is reserved and given back. */
+interface Ledger {
+  reserve(object: Stored, upload: string, bytes: number): Promise<boolean>
+  settle(object: Stored, upload: string): Promise<void>
+}
+
+export class Reservation {
+  readonly #ledger: Ledger
+  readonly #object: Stored
+  readonly #upload = randomUUID()
+  #bytes = 0
+  #untilMs = 0
+  #limited: boolean
+
+  constructor(ledger: Ledger, object: Stored, limited: boolean) {
+    this.#limited = limited
+    this.#ledger = ledger
+    this.#object = object
+  }
+
+  /**
+   * Before bytes are passed on, and again from time to time while they are.
+   * @param bytes of the upload up to there
+   * @throws Problem `quota_exceeded`
+   */
+  async cover(bytes: number): Promise<void> {
+    if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
+    const wanted = Math.max(bytes, this.#bytes)
+    this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
+    this.#bytes = wanted
+    this.#untilMs = Date.now() + LEDGER_LIMITS.uploadLeaseMs / 2
+  }
+
+  /**
+   * The upload, for which there is room from its beginning and which is settled however it ends.
+   * @param bytes that were announced
+   * @throws Problem `quota_exceeded`, and what `work` throws
+   */
+  async during<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    await this.cover(bytes)
+    const settle = () => this.#ledger.settle(this.#object, this.#upload)
+    const made = await work().catch(async (error: unknown) => {
+      // The store may be what failed: then the room stays taken until its lease runs out, and the store is asked again.
+      await settle().catch(() => {})
+      throw error
+    })
+    await settle()
+    return made
+  }
+}
+
+/** The SDK does not hear of a stream that breaks: it would wait without end. */
+export class Upload {
+  bytes = 0
+  readonly #source: ByteSource
+  readonly #max: number
+  readonly #room: Reservation
+
+  constructor(source: ByteSource, max: number, room: Reservation) {
+    this.#source = source
+    this.#max = max
+    this.#room = room
+  }
+
+  get length(): number | undefined {
+    return this.#source.length
+  }
+
+  /** @throws what broke the stream, else what the store refused */
+  async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const broken = new AbortController()
+    const body = Readable.from(this.#measured(), { objectMode: false })
+    body.once('error', (error) => broken.abort(error))
+    try {
+      return await put(body, broken.signal)
+    } catch (error) {
+      throw broken.signal.aborted ? broken.signal.reason : error
+    } finally {
+      body.destroy()
+    }
+  }
+
+  async *#measured(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of counted(this.#source, this.#max)) {
+      this.bytes += chunk.byteLength
+      await this.#room.cover(this.bytes)
+      yield chunk
+    }
+  }
+}

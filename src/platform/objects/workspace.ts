@@ -15,12 +15,15 @@ import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { isLimited } from '../limited.ts'
+import type { Parts } from '../parts.ts'
+import type { Mandate } from '../pg/mandate.ts'
+import { sql } from '../pg/sql.ts'
 import { retryTransient } from '../retry.ts'
+import type { WorkspaceScope } from '../scope.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
-import type { Measure, ObjectLedger } from './ledger.ts'
-import type { Stored } from './reservation.ts'
-import { Upload } from './upload.ts'
+import { type Measure, ObjectLedger, type Stored, Upload } from './ledger.ts'
 
 /** Which object. */
 export interface Place {
@@ -284,3 +287,21 @@ const tooMany = () =>
   new Problem('value_invalid', {
     detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
   })
+
+/** @param mandate the scope's own, so that the ledger sees what the scope sees */
+export function openObjects(
+  scope: WorkspaceScope,
+  parts: Pick<Parts, 'database' | 'objectClients'>,
+  mandate: Mandate,
+): WorkspaceObjects {
+  const { workspaceId } = scope.ref
+  const find = async () => {
+    const [storage] = await scope.rows<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+    return storage
+  }
+  const ledgerOf = (measure: Measure) =>
+    new ObjectLedger(parts.database, mandate, measure, () => isLimited(scope, 'object_bytes'))
+  return new WorkspaceObjects(scope.ref, parts.objectClients, find, ledgerOf)
+}

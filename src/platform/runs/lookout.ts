@@ -1,13 +1,13 @@
 /** Knows of executions that somebody watches whether there is news: one question for all of them, when it is told or by and by. */
 
 import { setTimeout as pause } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Batches } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
-import type { News } from './news.ts'
 
 /** How an execution stands, for those who watch it. */
 export interface Sight {
@@ -216,4 +216,47 @@ function changed(asked: readonly (readonly [string, Watched])[]): Sql {
     where (w.events, w.suspended, w.ended, w.gone)
       is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
         case when e.id is null then true else e.ended_at is not null end, e.id is null)`
+}
+
+const CHANNEL = 'tenon:executions'
+const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
+
+/** Names of executions alone: what has happened in them is read by those who may. */
+export class News {
+  readonly #teller: Redis
+  readonly #hearer: Redis
+  readonly #onError: (error: unknown) => void
+  #hear: (name: string) => void = () => {}
+  #listening = false
+
+  constructor(url: string, onError: (error: unknown) => void) {
+    this.#teller = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
+    this.#hearer = new Redis(url, OPTIONS)
+    this.#onError = onError
+    this.#teller.on('error', onError)
+    this.#hearer.on('error', onError)
+    this.#hearer.on('message', (_channel, name) => this.#hear(name))
+  }
+
+  /** Does not wait, and never throws: nothing depends on its being heard. */
+  tell(name: string): void {
+    this.#teller.publish(CHANNEL, name).catch(this.#onError)
+  }
+
+  /** Calls for each that is told from now on, through lost connections too. Whoever listens last is the one who hears. */
+  listen(hear: (name: string) => void): void {
+    this.#hear = hear
+    if (this.#listening) return
+    this.#listening = true
+    this.#hearer.subscribe(CHANNEL).catch((error: unknown) => {
+      // The next one who listens asks again.
+      this.#listening = false
+      this.#onError(error)
+    })
+  }
+
+  close(): void {
+    this.#teller.disconnect()
+    this.#hearer.disconnect()
+  }
 }

@@ -7,7 +7,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { forgetKey } from '../../platform/node-memory.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../kinds.ts'
-import { ACTIVE, notActive } from '../workspaces.ts'
+import { ACTIVE, notActive } from '../tenants.ts'
 import {
   ApiKey,
   COLUMNS,

@@ -6,7 +6,7 @@ import { type Json, QUEUES } from '../../core/work.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { opened, shownAs } from './secret-values.ts'
+import { opened, shownAs } from './secrets.ts'
 
 /** By name, in hex; nothing where none is there. */
 export type SealedSecrets = Readonly<Record<string, string>> | null

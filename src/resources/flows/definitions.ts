@@ -13,8 +13,7 @@ import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { inThread, type Tasks } from '../threads/run.ts'
 import { FlowFacts } from './facts.ts'
-import { changeTriggers, isOutside } from './triggers/registration.ts'
-import { removed } from './triggers/rows.ts'
+import { changeTriggers, isOutside, removed } from './triggers/rows.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')

@@ -5,9 +5,10 @@ import { concurrencyKey } from '../../../flows-dsl/concurrency.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../flows-dsl/ir.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FlowRunInput } from '../../core/run.ts'
+import type { FlowRunInput, PlaceTurn } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { goOn } from './begin.ts'
 
 /** Where an execution stands that waits for a place. */
 export const Queue = Type.Object(
@@ -81,4 +82,33 @@ export const queueOf = (id: string): Sql => sql`
 export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
   return row?.left === true
+}
+
+/** Gives a place back, and hands it on. Idempotent by its turn. */
+export async function leavePlace(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
+  const next = await scope.rows<{ id: string }>(
+    sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
+  )
+  await goOn(scope, next)
+}
+
+interface Wanted {
+  readonly has_it: boolean
+  /** Who has a place now, since the queue was looked at. */
+  readonly others: readonly { readonly id: string }[]
+}
+
+/**
+ * Queues for the place that was given back. Idempotent by its turn.
+ * @returns whether the execution has one now; also where nobody knows of any: then nothing bounds it
+ */
+export async function wantPlace(
+  scope: WorkspaceScope,
+  { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
+): Promise<boolean> {
+  const row = await scope.row<Wanted>(sql`
+    select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
+    from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+  await goOn(scope, row?.others ?? [])
+  return row?.has_it ?? true
 }

@@ -1,6 +1,8 @@
 /** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
 
 import Type from 'typebox'
+import { FAULTS, type FaultCode } from '../../../flows-dsl/faults.ts'
+import { EDGE_KINDS } from '../../../flows-dsl/graph/graph.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/simulation.ts'
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -10,7 +12,7 @@ import { Serialized } from '../../core/serialized.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace } from '../kinds.ts'
-import { FLOWS, flowInvalid, inFlowThread, Ws } from './definitions.ts'
+import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './recorded.ts'
 
 const After = Type.Optional(
@@ -133,4 +135,60 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
 function refused({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
   const [, name = ''] = pointer.split('/')
   return new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
+}
+
+const Node = Type.Object({
+  id: Type.String({ description: 'The JSON pointer of the task; `start` and `end` are no tasks.' }),
+  kind: Type.String(),
+  name: Type.String(),
+  label: Type.String({ description: 'One line that says what it will do.' }),
+  pointer: Type.Optional(Type.String()),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+  parent: Type.Optional(Type.String({ description: 'The task in which it stands.' })),
+  list: Type.Optional(Type.String({ description: 'Which list of tasks of that task it stands in.' })),
+})
+
+const Edge = Type.Object({
+  from: Type.String(),
+  to: Type.String(),
+  kind: Type.Enum(EDGE_KINDS),
+  label: Type.Optional(Type.String({ description: 'Why it is taken, such as the condition of a case.' })),
+})
+
+export const graphFlow = inWorkspace({
+  name: 'flow.graph',
+  summary: 'Draw a flow: nodes and edges, and Mermaid text; 422 with all faults where it is not valid',
+  roles: ADMINS,
+  stability: 'preview',
+  reads: true,
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
+  http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
+  run: async (scope, { source }) => {
+    const drawn = await inFlowThread(scope, 'graph', { source })
+    if ('faults' in drawn) throw flowInvalid(drawn.faults)
+    return new Serialized(drawn.json) as never
+  },
+})
+
+/** A definition that is longer stands for its size alone. */
+const SHOWN_MAX = 800
+
+/** A section of Markdown: what the fault is, a definition that has it, and the same without it. */
+export function faultPage(code: FaultCode): string {
+  const { title, explanation, example, fix } = FAULTS[code]
+  return `## ${code}\n\n${title}. ${explanation}\n\n${shown('This is at fault, where `¦` stands:', example)}\n${shown('This is not:', fix)}`
+}
+
+/** All of them, in the order of the table. */
+export function allFaultPages(): string {
+  const pages = (Object.keys(FAULTS) as FaultCode[]).map(faultPage)
+  const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning. Warnings, which stop nothing, stand at the end.\n`
+  return [head, ...pages].join('\n')
+}
+
+function shown(label: string, definition: string): string {
+  if (definition.length > SHOWN_MAX) return `${label} (a definition of ${definition.length} characters)\n`
+  return `${label}\n\n\`\`\`yaml\n${definition.trimEnd()}\n\`\`\`\n`
 }

@@ -1,12 +1,15 @@
 /** The one way in which an execution begins, whatever has asked for it: a row first, then its workflow. */
 
 import { createHash } from 'node:crypto'
+import { FlowError } from '../../../flows-dsl/errors.ts'
+import { newBudget } from '../../../flows-dsl/expression/budget.ts'
 import type { Concurrency, FlowIR } from '../../../flows-dsl/ir.ts'
-import { uuidOf } from '../../core/ids.ts'
+import { type SchemaError, schemaErrors } from '../../../flows-dsl/schema/validate.ts'
+import { typeId, uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { FlowRunInput, RunReuse, RunTrigger } from '../../core/run.ts'
+import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
 import type { Json } from '../../core/work.ts'
@@ -15,7 +18,6 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { begin, cancelRun, runInput, SEALED, type SealedSecrets } from './begin.ts'
 import { findFlow } from './definitions.ts'
-import { checkInput, isAskedFor } from './input.ts'
 import { giveBack, type Taken, takePlace } from './places.ts'
 
 /** What is to run, and why. */
@@ -219,4 +221,67 @@ async function beginOrGiveUp(scope: WorkspaceScope, { run }: Admitted): Promise<
     await scope.batch(failed, giveBack(id))
     throw error
   }
+}
+
+/** Where one waits for the answer to his start. An event, a schedule or a webhook gets a run, whose fault its owner sees. */
+export const isAskedFor = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
+
+/**
+ * Asks what the run itself asks first. What takes too long to find out here, on a thread that all share, is left to it.
+ * @throws Problem `input_invalid`, with the pointer of each fault into the request
+ */
+export function checkInput({ input }: FlowIR, given: Json): void {
+  const errors = input?.schema === undefined ? [] : faultsOf(input.schema, given)
+  if (errors.length === 0) return
+  const [first, second] = errors
+  throw new Problem('input_invalid', {
+    detail:
+      second === undefined
+        ? `${first?.pointer || 'It'} ${first?.message}.`
+        : `It does not fit in ${errors.length} places.`,
+    errors: errors.map(({ pointer, message: detail }) => ({
+      in: 'body',
+      name: 'input',
+      pointer: `/input${pointer}`,
+      detail,
+    })),
+  })
+}
+
+function faultsOf(schema: Json, given: Json): readonly SchemaError[] {
+  try {
+    return schemaErrors(schema, given, { ...newBudget(), steps: LIMITS.inputCheckSteps })
+  } catch (error) {
+    if (error instanceof FlowError) return []
+    throw error
+  }
+}
+
+/**
+ * Idempotent: its id is the same at each attempt of the same call.
+ * @param asked `{namespace, name, version, input, started_by?}`; `version` is that of the document, or `latest`
+ * @throws Problem `not_found` where the workspace has no such flow, published in such a version
+ */
+export async function beginSubflow(scope: WorkspaceScope, asked: { [name: string]: Json }): Promise<Subflow> {
+  const { namespace, name, version, input = {}, started_by } = asked
+  const id = scope.newId('run')
+  const by = typeof started_by === 'string' ? started_by : scope.actor.subject
+  const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
+    and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
+  const admitted = await admit(scope, which, {
+    id,
+    input,
+    by,
+    trigger: { kind: 'flow', id: parentOf(scope) },
+  })
+  if (admitted === undefined) {
+    const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
+    throw new Problem('not_found', { detail })
+  }
+  return { workflow_id: admitted.workflowId, run: admitted.run }
+}
+
+/** The execution whose activity this is. */
+function parentOf({ actor }: WorkspaceScope): string {
+  return typeId('run', actor.subject.split(':').at(-1) ?? '')
 }

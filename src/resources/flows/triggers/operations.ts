@@ -14,8 +14,9 @@ import { Id, Input, inWorkspace, OptionalTime, Ref, Time } from '../../kinds.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions.ts'
 import { startFlow } from '../start.ts'
-import { changeTriggers } from './registration.ts'
-import { TRIGGER_COLUMNS, TRIGGERS } from './rows.ts'
+import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './rows.ts'
+import type { Trigger } from './trigger.ts'
+import { rotateSecret, urlOf } from './webhooks.ts'
 
 const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }))
 
@@ -63,7 +64,7 @@ const StandingSchedule = Type.Object({
 const Note = Type.Optional(Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Why.' }))
 const one = { ws: Ws, id: Ref('schedule') }
 
-interface Row extends Omit<Schedule, 'last_run'> {
+interface ScheduleRow extends Omit<Schedule, 'last_run'> {
   readonly last_id: string | null
   readonly last_status: string
   readonly last_started_at: string
@@ -71,7 +72,7 @@ interface Row extends Omit<Schedule, 'last_run'> {
 }
 
 async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
-  const rows = await scope.rows<Row>(sql`
+  const rows = await scope.rows<ScheduleRow>(sql`
     select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
       e.ended_at as last_ended_at
     from ${TRIGGERS} left join lateral (
@@ -81,7 +82,7 @@ async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): 
   return rows.map(toSchedule)
 }
 
-function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: Row): Schedule {
+function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: ScheduleRow): Schedule {
   const last = { status: last_status, started_at: last_started_at, ended_at: last_ended_at }
   return { ...row, last_run: last_id === null ? null : { id: last_id, ...last } }
 }
@@ -183,3 +184,106 @@ export const triggerSchedule = inWorkspace({
     return readExecution(scope, execution)
   },
 })
+
+const TriggerRecord = Type.Object({
+  id: Id('trg'),
+  kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
+  key: Type.String({ description: 'What it is in the definition: the same from version to version.' }),
+  flow_id: Type.String(),
+  flow_name: Type.String(),
+  version: Type.Integer({ description: 'The version that it starts.' }),
+  paused: Type.Boolean(),
+  url: Type.Optional(Type.String({ description: 'Of a webhook: where deliveries go.' })),
+  gap: Type.Optional(
+    Type.Object(
+      { from: Time, to: Time },
+      {
+        description:
+          'Of an event trigger: it has not heard events of this time, which its stream did not keep.',
+      },
+    ),
+  ),
+  created_at: Time,
+  updated_at: Time,
+})
+type TriggerRecord = Static<typeof TriggerRecord>
+
+/** A trigger, and what it has missed the last time that it has missed something. */
+interface TriggerRow extends Trigger {
+  readonly gap_from: string | null
+  readonly gap_to: string | null
+}
+
+const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
+const RECORDS = sql`${TRIGGERS} left join event_watches w
+  on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
+
+function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+  const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
+  const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
+  const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
+  return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
+}
+
+export const listTriggers = inWorkspace({
+  name: 'trigger.list',
+  summary: 'List what starts flows of the workspace: schedules, webhooks, events',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(TriggerRecord),
+  http: { method: 'GET', path: `${FLOWS}/triggers` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<TriggerRow>(
+      sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id > ${after} order by t.id limit ${limit}`,
+    )
+    return pageFrom(
+      input,
+      rows.map((row) => shown(scope, row)),
+    )
+  },
+})
+
+const TARGET = { ws: Ws, id: Ref('trigger') }
+
+export const rotateTriggerSecret = inWorkspace({
+  name: 'trigger.rotate_secret',
+  summary: 'Give a webhook another secret; the one before counts for a day more',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input(TARGET),
+  output: Type.Object({
+    id: Type.String(),
+    secret: Type.String({ description: 'Shown this once.' }),
+    previous_until: Time,
+  }),
+  http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
+  run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
+})
+
+const pausing = (paused: boolean) =>
+  inWorkspace({
+    name: paused ? 'trigger.pause' : 'trigger.resume',
+    summary: paused
+      ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
+      : 'Resume a webhook or an event trigger',
+    roles: ADMINS,
+    stability: 'preview',
+    input: Input(TARGET),
+    output: TriggerRecord,
+    http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id }) => {
+      // Schedules are paused where they are: in Temporal.
+      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
+        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
+      const row = await scope.row<TriggerRow>(
+        sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
+      )
+      if (row === undefined) throw notFound('webhook or event trigger')
+      return shown(scope, row)
+    },
+  })
+
+export const pauseTrigger = pausing(true)
+export const resumeTrigger = pausing(false)
