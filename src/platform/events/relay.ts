@@ -102,7 +102,7 @@ export class Appender {
     try {
       this.#redis ??= await this.#connect()
       const redis = this.#redis
-      const parts = [...byStream(messages)]
+      const parts = [...Map.groupBy(messages, ({ key }) => key)]
       await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
       await Promise.all(
         parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => lighten(redis, key)),
@@ -166,16 +166,6 @@ async function lighten(redis: Redis, key: StreamKey): Promise<void> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
   const share = LIMITS.changesBytesMax / (bytes ?? 1)
   if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
-}
-
-function byStream(messages: readonly Addressed[]): Map<StreamKey, Addressed[]> {
-  const parts = new Map<StreamKey, Addressed[]>()
-  for (const message of messages) {
-    const part = parts.get(message.key)
-    if (part === undefined) parts.set(message.key, [message])
-    else part.push(message)
-  }
-  return parts
 }
 
 /** A message for one stream. */

@@ -32,15 +32,8 @@ export interface Report {
 /** Deny beats any default that a later Deno may have. No remote code, no packages, no settings from files. */
 const FLAGS = [
   'run',
-  ...[
-    '--no-prompt',
-    '--no-remote',
-    '--no-npm',
-    '--no-config',
-    '--no-lock',
-    '--no-code-cache',
-    '--cached-only',
-  ],
+  ...['prompt', 'remote', 'npm', 'config', 'lock', 'code-cache'].map((what) => `--no-${what}`),
+  '--cached-only',
   ...['read', 'write', 'net', 'env', 'run', 'sys', 'ffi', 'import'].map((right) => `--deny-${right}`),
 ]
 
@@ -130,7 +123,7 @@ export class FunctionProcess {
 
   /** Whatever comes first: an answer, the clock, the memory, a flood, the process's own end, or our giving up. */
   async #ending(job: Job, reply: Reply): Promise<Ending> {
-    const { promise, resolve } = deferred<Ending>()
+    const { promise, resolve } = Promise.withResolvers<Ending>()
     const clock = setTimeout(() => resolve({ kind: 'timeout' }), job.timeoutMs)
     const limitKb = (this.memoryMb + LIMITS.functionMemoryBaseMb) * 1_024
     const watch = setInterval(() => {
@@ -161,7 +154,7 @@ export class FunctionProcess {
 
   /** The guest's first line names its version. User code has not been sent yet, so this line is the guest's. */
   async #becomesReady(): Promise<void> {
-    const { promise, resolve } = deferred<string>()
+    const { promise, resolve } = Promise.withResolvers<string>()
     let line = ''
     const read = (chunk: Buffer) => {
       line += chunk.toString('latin1')
@@ -195,14 +188,6 @@ function residentKb(pid: number | undefined): number {
   } catch {
     return 0
   }
-}
-
-function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {}
-  const promise = new Promise<T>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
 }
 
 export interface Frame {

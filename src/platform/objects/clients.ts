@@ -20,7 +20,11 @@ import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Secrets } from '../secrets.ts'
 import { Shares } from '../shares.ts'
-import type { StorageKey } from './identities.ts'
+
+export interface StorageKey {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+}
 
 /** A workspace's key as it is stored. */
 export interface SealedIdentity {

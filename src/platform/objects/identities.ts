@@ -15,8 +15,14 @@ import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import type { Parts } from '../parts.ts'
-import { rootOf, type SealedIdentity, storeOf } from './clients.ts'
+import {
+  type ObjectClients,
+  type Objects,
+  rootOf,
+  type SealedIdentity,
+  type StorageKey,
+  storeOf,
+} from './clients.ts'
 
 export type StorageAction = 'read' | 'write' | 'list' | 'admin'
 
@@ -31,11 +37,6 @@ const ACTIONS: Readonly<Record<StorageAction, readonly string[]>> = {
 const GRANTED: readonly StorageAction[] = ['read', 'write', 'list']
 
 const POLICY = 'own-bucket'
-
-export interface StorageKey {
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-}
 
 /**
  * The policy document for one bucket.
@@ -131,10 +132,16 @@ function unavailable(cause: unknown): Problem {
   return new Problem('dependency_unavailable', { detail: 'The object store gives no identity.', cause })
 }
 
-export class StorageAdmin {
-  readonly #parts: Pick<Parts, 'objects' | 'identities' | 'objectClients'>
+interface StorageParts {
+  readonly objects: Objects
+  readonly identities: StorageIdentities
+  readonly objectClients: ObjectClients
+}
 
-  constructor(parts: Pick<Parts, 'objects' | 'identities' | 'objectClients'>) {
+export class StorageAdmin {
+  readonly #parts: StorageParts
+
+  constructor(parts: StorageParts) {
     this.#parts = parts
   }
 

@@ -120,21 +120,15 @@ export interface Stored {
   readonly key: string
 }
 
-/** Where room is reserved and given back. */
-interface Ledger {
-  reserve(object: Stored, upload: string, bytes: number): Promise<boolean>
-  settle(object: Stored, upload: string): Promise<void>
-}
-
 export class Reservation {
-  readonly #ledger: Ledger
+  readonly #ledger: ObjectLedger
   readonly #object: Stored
   readonly #upload = randomUUID()
   #bytes = 0
   #untilMs = 0
   #limited: boolean
 
-  constructor(ledger: Ledger, object: Stored, limited: boolean) {
+  constructor(ledger: ObjectLedger, object: Stored, limited: boolean) {
     this.#limited = limited
     this.#ledger = ledger
     this.#object = object

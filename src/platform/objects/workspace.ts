@@ -263,8 +263,6 @@ function unchanged(error: unknown): ByteReply {
   return { status: 304, headers: etag === undefined ? {} : { etag } }
 }
 
-const _denied = (error: unknown) => error instanceof Problem && error.code === 'AccessDenied'
-
 /**
  * Lists what a bucket holds.
  * @returns bytes by stored key

@@ -3,14 +3,13 @@
 import Type from 'typebox'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
+import { Input, Ref } from '../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import { leaveQueue } from './places.ts'
 import { decidedIn, flowsRunBy } from './recorded.ts'
@@ -31,8 +30,10 @@ interface Open {
 
 /** @throws Problem `not_found`, or `state_conflict` where it has ended */
 export async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
-  const row = await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`)
-  if (row === undefined) throw notFound('execution')
+  const row = existing(
+    'execution',
+    await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`),
+  )
   if (row.ended_at !== null) throw ended()
   return row
 }
@@ -41,11 +42,9 @@ function ended(): Problem {
   return new Problem('state_conflict', { detail: 'The execution has ended.' })
 }
 
-export const signalExecution = inWorkspace({
+export const signalExecution = flowOperation({
   name: 'execution.signal',
   summary: 'Send a CloudEvent to an execution that listens, or will',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     event: Type.Object(
@@ -74,11 +73,9 @@ export const signalExecution = inWorkspace({
   },
 })
 
-export const approveExecution = inWorkspace({
+export const approveExecution = flowOperation({
   name: 'execution.approve',
   summary: 'Decide an approval that an execution waits for',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     step: Step,
@@ -124,8 +121,6 @@ async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
 const release = (name: string, summary: string, path: string) => ({
   name,
   summary,
-  roles: ADMINS,
-  stability: 'preview' as const,
   output: Execution,
   http: {
     method: 'POST' as const,
@@ -135,13 +130,13 @@ const release = (name: string, summary: string, path: string) => ({
   },
 })
 
-export const retryStep = inWorkspace({
+export const retryStep = flowOperation({
   ...release('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
-export const skipStep = inWorkspace({
+export const skipStep = flowOperation({
   ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
@@ -151,11 +146,9 @@ export const skipStep = inWorkspace({
   },
 })
 
-export const cancelExecution = inWorkspace({
+export const cancelExecution = flowOperation({
   name: 'execution.cancel',
   summary: 'Cancel an execution; what it has completed and can undo is undone first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(Target),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
@@ -225,11 +218,9 @@ export async function entryOf(
   throw new Problem('state_conflict', { detail: 'Several steps wait: name one by `pointer#iteration`.' })
 }
 
-export const pauseExecution = inWorkspace({
+export const pauseExecution = flowOperation({
   name: 'execution.pause',
   summary: 'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     reason: Type.Optional(
@@ -249,11 +240,9 @@ export const pauseExecution = inWorkspace({
   },
 })
 
-export const resumeExecution = inWorkspace({
+export const resumeExecution = flowOperation({
   name: 'execution.resume',
   summary: 'Let an execution that is paused go on',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(Target),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/resume`, body: '*' },
@@ -264,11 +253,9 @@ export const resumeExecution = inWorkspace({
   },
 })
 
-export const patchExecution = inWorkspace({
+export const patchExecution = flowOperation({
   name: 'execution.patch_data',
   summary: 'Mend the data of an execution that is paused, or of which a step is held',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),

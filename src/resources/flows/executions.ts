@@ -2,15 +2,14 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, type PageRequest, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/run.ts'
 import { runsOf, watchRecord } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
-import { FLOWS, findFlow, Ws } from './definitions.ts'
+import { Id, Input, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
+import { FLOWS, findFlow, flowOperation, Ws } from './definitions.ts'
 import { Queue, queueOf } from './places.ts'
 import { startFlow } from './start.ts'
 import { AliasName } from './versions.ts'
@@ -91,11 +90,9 @@ export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as statu
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
-export const startExecution = inWorkspace({
+export const startExecution = flowOperation({
   name: 'execution.create',
   summary: 'Start an execution of a published version',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     flow: Ref('flow, or its name'),
@@ -127,11 +124,9 @@ export const startExecution = inWorkspace({
   },
 })
 
-export const getExecution = inWorkspace({
+export const getExecution = flowOperation({
   name: 'execution.get',
   summary: 'Read an execution and its steps',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, id: Ref('execution') }),
   output: Execution,
   http: { method: 'GET', path: `${FLOWS}/executions/{id}` },
@@ -146,10 +141,7 @@ async function untilEnded(
   waitMs: number,
 ): Promise<void> {
   const { watched, stop } = watchRecord(scope, id)
-  let done = () => {}
-  const over = new Promise<void>((resolve) => {
-    done = resolve
-  })
+  const { promise: over, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
   const forget = watched.onEnd(done)
   try {
@@ -201,23 +193,12 @@ const FILTERS = {
   ),
 }
 const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }
+const Filtered = Type.Object(FILTERED)
+type Filters = Static<typeof Filtered>
 
-interface Filters extends PageRequest {
-  readonly status?: (typeof STATUSES)[number]
-  readonly version?: number
-  readonly trigger?: string
-  readonly trigger_id?: string
-  readonly correlation_key?: string
-  readonly started_after?: string
-  readonly started_before?: string
-  readonly order?: 'asc' | 'desc'
-}
-
-export const listExecutions = inWorkspace({
+export const listExecutions = flowOperation({
   name: 'execution.list',
   summary: 'List the executions of a workspace, newest first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...FILTERED, flow: Type.Optional(Ref('flow, or its name')) }),
   output: PageOf(ListedExecution),
   http: { method: 'GET', path: `${FLOWS}/executions` },
@@ -228,11 +209,9 @@ export const listExecutions = inWorkspace({
   },
 })
 
-export const listFlowExecutions = inWorkspace({
+export const listFlowExecutions = flowOperation({
   name: 'flow_execution.list',
   summary: 'List the executions of a flow, newest first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...FILTERED, flow: Ref('flow, or its name') }),
   output: PageOf(ListedExecution),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },

@@ -1,10 +1,10 @@
 /** What an execution was given, and what the outside answered its steps: the record, read for whoever goes by it again. */
 
 import { LIMITS } from '../../core/limits.ts'
-import { notFound } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { type Sql, sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { existing } from './definitions.ts'
 
 export interface RecordedRun {
   readonly flow_id: string
@@ -52,10 +52,11 @@ export interface Decided {
 
 /** @throws Problem `not_found` */
 export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
-  const run = await scope.row<RecordedRun>(sql`
-    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`)
-  if (run === undefined) throw notFound('execution')
-  return run
+  return existing(
+    'execution',
+    await scope.row<RecordedRun>(sql`
+    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`),
+  )
 }
 
 const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`

@@ -7,14 +7,13 @@ import type { ApproveBody } from '../../../flows-dsl/tasks/approve-body.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace } from '../kinds.ts'
+import { Input } from '../kinds.ts'
 import { Target } from './commands.ts'
-import { FLOWS } from './definitions.ts'
+import { existing, FLOWS, flowOperation } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import {
   type AnsweredStep,
@@ -51,11 +50,9 @@ const Plan = Type.Object({
 
 const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
-export const rerunExecution = inWorkspace({
+export const rerunExecution = flowOperation({
   name: 'execution.rerun',
   summary: 'Run an execution that has ended again, from the start or from a step',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     from: Type.Optional(
@@ -180,9 +177,11 @@ function namedBy(named: string): Sql {
 }
 
 async function irOf(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
-  const row = await scope.row<{ ir: string }>(sql`
-    select ir from flow_versions where flow_id = ${flow} and version = ${version}`)
-  if (row === undefined) throw notFound('flow version')
+  const row = existing(
+    'flow version',
+    await scope.row<{ ir: string }>(sql`
+    select ir from flow_versions where flow_id = ${flow} and version = ${version}`),
+  )
   return JSON.parse(row.ir) as FlowIR
 }
 

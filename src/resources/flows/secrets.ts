@@ -6,7 +6,6 @@ import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { token } from '../../core/pointer.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'
@@ -14,8 +13,8 @@ import type { Json, LentSecrets } from '../../core/work.ts'
 import { derive, openSealed, seal } from '../../platform/capabilities.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Time } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
+import { Input, Time } from '../kinds.ts'
+import { FLOWS, flowOperation, Ws } from './definitions.ts'
 
 const SecretName = Type.String({
   pattern: SECRET_NAME.source,
@@ -35,11 +34,9 @@ type FlowSecret = Static<typeof FlowSecret>
 
 const COLUMNS = sql`name, updated_by, created_at, updated_at`
 
-export const setFlowSecret = inWorkspace({
+export const setFlowSecret = flowOperation({
   name: 'flow_secret.set',
   summary: 'Store a secret for flows, or replace it; calls from now on have the new value',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     name: SecretName,
@@ -64,11 +61,9 @@ export const setFlowSecret = inWorkspace({
   },
 })
 
-export const listFlowSecrets = inWorkspace({
+export const listFlowSecrets = flowOperation({
   name: 'flow_secret.list',
   summary: 'List the secrets of flows by their names, without values',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
   http: { method: 'GET', path: `${FLOWS}/secrets` },
@@ -84,11 +79,9 @@ export const listFlowSecrets = inWorkspace({
   },
 })
 
-export const deleteFlowSecret = inWorkspace({
+export const deleteFlowSecret = flowOperation({
   name: 'flow_secret.delete',
   summary: 'Delete a secret at once; the answer names the flows whose latest version uses it',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({
     name: Type.String(),

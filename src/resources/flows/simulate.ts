@@ -6,13 +6,12 @@ import { EDGE_KINDS } from '../../../flows-dsl/graph/graph.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/simulation.ts'
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { Serialized } from '../../core/serialized.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace } from '../kinds.ts'
-import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
+import { Input } from '../kinds.ts'
+import { FLOWS, flowInvalid, flowOperation, inFlowThread, Source, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './recorded.ts'
 
 const After = Type.Optional(
@@ -57,15 +56,13 @@ const SimulatedFlow = Type.Object({
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
-export const simulateFlow = inWorkspace({
+export const simulateFlow = flowOperation({
   name: 'flow.simulate',
   summary: 'Run a flow on given answers and virtual time; nothing is called',
-  roles: ADMINS,
-  stability: 'preview',
   reads: true,
   input: Input({
     ws: Ws,
-    source: Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' }),
+    source: Source,
     input: Type.Optional(Type.Unknown()),
     mocks: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
@@ -123,10 +120,8 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
   for (const { pointer, answer = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
-    const one = error === null ? { output: answer } : { error }
-    const answers = mocks[pointer]
-    if (answers === undefined) mocks[pointer] = [one]
-    else answers.push(one)
+    mocks[pointer] ??= []
+    mocks[pointer].push(error === null ? { output: answer } : { error })
   }
   return { input, mocks }
 }
@@ -156,11 +151,9 @@ const Edge = Type.Object({
   label: Type.Optional(Type.String({ description: 'Why it is taken, such as the condition of a case.' })),
 })
 
-export const graphFlow = inWorkspace({
+export const graphFlow = flowOperation({
   name: 'flow.graph',
   summary: 'Draw a flow: nodes and edges, and Mermaid text; 422 with all faults where it is not valid',
-  roles: ADMINS,
-  stability: 'preview',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),

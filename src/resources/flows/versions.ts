@@ -4,13 +4,22 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
-import { type Fault, FLOWS, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
+import { Id, Input, Ref, Time } from '../kinds.ts'
+import {
+  existing,
+  type Fault,
+  FLOWS,
+  findFlow,
+  flowInvalid,
+  flowOperation,
+  inFlowThread,
+  Warnings,
+  Ws,
+} from './definitions.ts'
 import { watching } from './triggers/events.ts'
 import { changeTriggers, declared, isOutside, reconciled } from './triggers/rows.ts'
 import type { Trigger } from './triggers/trigger.ts'
@@ -45,11 +54,9 @@ const Published = Type.Object({
 
 const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
 
-export const publishFlow = inWorkspace({
+export const publishFlow = flowOperation({
   name: 'flow_version.create',
   summary: 'Publish the draft as the next version',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
   output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
@@ -125,11 +132,9 @@ function hintFor(name: string, there: readonly string[]): string {
   return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 
-export const listFlowVersions = inWorkspace({
+export const listFlowVersions = flowOperation({
   name: 'flow_version.list',
   summary: 'List published versions, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, flow: Ref('flow, or its name') }),
   output: PageOf(FlowVersion),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
@@ -144,11 +149,9 @@ export const listFlowVersions = inWorkspace({
   },
 })
 
-export const getFlowVersion = inWorkspace({
+export const getFlowVersion = flowOperation({
   name: 'flow_version.get',
   summary: 'Read a published version',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     flow: Ref('flow, or its name'),
@@ -158,11 +161,12 @@ export const getFlowVersion = inWorkspace({
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions/{version}` },
   run: async (scope, { flow, version }) => {
     const { id } = await findFlow(scope, flow)
-    const found = await scope.row<FlowVersion>(
-      sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
+    return existing(
+      'flow version',
+      await scope.row<FlowVersion>(
+        sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
+      ),
     )
-    if (found === undefined) throw notFound('flow version')
-    return found
   },
 })
 
@@ -198,11 +202,9 @@ const ALIAS_COLUMNS = sql`flow_id, name, versions, updated_by, created_at, updat
 const Flow = Ref('flow, or its name')
 const ALIASES = `${FLOWS}/definitions/{flow}/aliases`
 
-export const listFlowAliases = inWorkspace({
+export const listFlowAliases = flowOperation({
   name: 'flow_alias.list',
   summary: 'List the aliases of a flow',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, flow: Flow }),
   output: PageOf(FlowAlias),
   http: { method: 'GET', path: ALIASES },
@@ -215,29 +217,26 @@ export const listFlowAliases = inWorkspace({
   },
 })
 
-export const getFlowAlias = inWorkspace({
+export const getFlowAlias = flowOperation({
   name: 'flow_alias.get',
   summary: 'Read an alias of a flow',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Flow, name: AliasName }),
   output: FlowAlias,
   http: { method: 'GET', path: `${ALIASES}/{name}` },
   run: async (scope, { flow, name }) => {
     const { id } = await findFlow(scope, flow)
-    const found = await scope.row<FlowAlias>(
-      sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name = ${name}`,
+    return existing(
+      'flow alias',
+      await scope.row<FlowAlias>(
+        sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name = ${name}`,
+      ),
     )
-    if (found === undefined) throw notFound('flow alias')
-    return found
   },
 })
 
-export const setFlowAlias = inWorkspace({
+export const setFlowAlias = flowOperation({
   name: 'flow_alias.set',
   summary: 'Let a name mean a version of a flow, or several by weight; executions under way keep theirs',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     flow: Flow,
@@ -250,33 +249,32 @@ export const setFlowAlias = inWorkspace({
   run: async (scope, { flow, name, version, versions }) => {
     const meant = JSON.stringify(weightedOf(version, versions))
     const { id } = await findFlow(scope, flow)
-    const set = await scope.row<FlowAlias>(sql`
+    return existing(
+      'flow version',
+      await scope.row<FlowAlias>(sql`
       insert into flow_aliases as a (flow_id, name, versions, updated_by)
       select ${id}, ${name}, ${meant}::jsonb, ${scope.actor.subject}
       where not exists (select from jsonb_to_recordset(${meant}::jsonb) as m (version integer)
         where not exists (select from flow_versions v where v.flow_id = ${id} and v.version = m.version))
       on conflict (tenant_id, workspace_id, flow_id, name) do update
         set versions = excluded.versions, updated_by = excluded.updated_by, updated_at = now()
-      returning ${ALIAS_COLUMNS}`)
-    if (set === undefined) throw notFound('flow version')
-    return set
+      returning ${ALIAS_COLUMNS}`),
+    )
   },
 })
 
-export const deleteFlowAlias = inWorkspace({
+export const deleteFlowAlias = flowOperation({
   name: 'flow_alias.delete',
   summary: 'Delete an alias of a flow; what it meant stays',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Flow, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
   run: async (scope, { flow, name }) => {
     const { id } = await findFlow(scope, flow)
-    const gone = await scope.row(
-      sql`delete from flow_aliases where flow_id = ${id} and name = ${name} returning name`,
+    existing(
+      'flow alias',
+      await scope.row(sql`delete from flow_aliases where flow_id = ${id} and name = ${name} returning name`),
     )
-    if (gone === undefined) throw notFound('flow alias')
     return { name, deleted: true as const }
   },
 })

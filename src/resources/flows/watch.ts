@@ -4,22 +4,18 @@ import Type from 'typebox'
 import { lifecycleType } from '../../../flows-dsl/lifecycle.ts'
 import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
 import type { RunEventUpdate } from '../../core/run-events.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { watchRecord } from '../../platform/capabilities.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../platform/events/events.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
+import { Input, Ref } from '../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from './definitions.ts'
 
-export const watchExecution = inWorkspace({
+export const watchExecution = flowOperation({
   name: 'execution.watch',
   summary: 'Watch an execution as server-sent events (CloudEvents 1.0): what has happened, then what happens',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     id: Ref('execution'),
@@ -44,9 +40,11 @@ interface Found {
 
 /** @throws Problem `not_found` where the workspace has no such execution */
 async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
-  const found = await scope.row<Found>(sql`
-    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`)
-  if (found === undefined) throw notFound('execution')
+  const found = existing(
+    'execution',
+    await scope.row<Found>(sql`
+    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+  )
   const { status, ...seen } = found
   return {
     open: (sink) => {

@@ -5,13 +5,12 @@ import { OVERLAPS } from '../../../../flows-dsl/clock.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
-import { ADMINS } from '../../../core/policy.ts'
 import { notFound } from '../../../core/problem.ts'
 import { runsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { Id, Input, inWorkspace, OptionalTime, Ref, Time } from '../../kinds.ts'
-import { FLOWS, Ws } from '../definitions.ts'
+import { Id, Input, OptionalTime, Ref, Time } from '../../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions.ts'
 import { startFlow } from '../start.ts'
 import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './rows.ts'
@@ -93,11 +92,9 @@ async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule
   return row
 }
 
-export const listSchedules = inWorkspace({
+export const listSchedules = flowOperation({
   name: 'schedule.list',
   summary: 'List what starts flows of a workspace by the clock',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(Ref('flow, or its name')) }),
   output: PageOf(Schedule),
   http: { method: 'GET', path: `${FLOWS}/schedules` },
@@ -109,11 +106,9 @@ export const listSchedules = inWorkspace({
   },
 })
 
-export const getSchedule = inWorkspace({
+export const getSchedule = flowOperation({
   name: 'schedule.get',
   summary: 'Read a schedule, and when it starts runs next',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(one),
   output: StandingSchedule,
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
@@ -141,33 +136,27 @@ async function setPaused(scope: WorkspaceScope, id: string, paused: boolean, not
   return findSchedule(scope, id)
 }
 
-export const pauseSchedule = inWorkspace({
+export const pauseSchedule = flowOperation({
   name: 'schedule.pause',
   summary: 'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...one, note: Note }),
   output: Schedule,
   http: { method: 'POST', path: `${FLOWS}/schedules/{id}/pause`, body: '*' },
   run: (scope, { id, note }) => setPaused(scope, id, true, note),
 })
 
-export const resumeSchedule = inWorkspace({
+export const resumeSchedule = flowOperation({
   name: 'schedule.resume',
   summary: 'Resume a schedule; what it would have started meanwhile is not made up for',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...one, note: Note }),
   output: Schedule,
   http: { method: 'POST', path: `${FLOWS}/schedules/{id}/resume`, body: '*' },
   run: (scope, { id, note }) => setPaused(scope, id, false, note),
 })
 
-export const triggerSchedule = inWorkspace({
+export const triggerSchedule = flowOperation({
   name: 'schedule.trigger',
   summary: 'Start what the schedule starts, now: also while it is paused, and beside runs that go on',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(one),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/schedules/{id}/trigger`, body: '*', status: () => 202 },
@@ -225,11 +214,9 @@ function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
   return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
 }
 
-export const listTriggers = inWorkspace({
+export const listTriggers = flowOperation({
   name: 'trigger.list',
   summary: 'List what starts flows of the workspace: schedules, webhooks, events',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(TriggerRecord),
   http: { method: 'GET', path: `${FLOWS}/triggers` },
@@ -247,11 +234,9 @@ export const listTriggers = inWorkspace({
 
 const TARGET = { ws: Ws, id: Ref('trigger') }
 
-export const rotateTriggerSecret = inWorkspace({
+export const rotateTriggerSecret = flowOperation({
   name: 'trigger.rotate_secret',
   summary: 'Give a webhook another secret; the one before counts for a day more',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(TARGET),
   output: Type.Object({
     id: Type.String(),
@@ -263,13 +248,11 @@ export const rotateTriggerSecret = inWorkspace({
 })
 
 const pausing = (paused: boolean) =>
-  inWorkspace({
+  flowOperation({
     name: paused ? 'trigger.pause' : 'trigger.resume',
     summary: paused
       ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
       : 'Resume a webhook or an event trigger',
-    roles: ADMINS,
-    stability: 'preview',
     input: Input(TARGET),
     output: TriggerRecord,
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
@@ -277,10 +260,12 @@ const pausing = (paused: boolean) =>
       // Schedules are paused where they are: in Temporal.
       await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
         where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
-      const row = await scope.row<TriggerRow>(
-        sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
+      const row = existing(
+        'webhook or event trigger',
+        await scope.row<TriggerRow>(
+          sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
+        ),
       )
-      if (row === undefined) throw notFound('webhook or event trigger')
       return shown(scope, row)
     },
   })
