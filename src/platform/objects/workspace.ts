@@ -5,6 +5,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  type HeadObjectCommandOutput,
   ListObjectsV2Command,
   PutObjectCommand,
   type S3Client,
@@ -24,12 +25,6 @@ import type { WorkspaceScope } from '../scope.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
 import { type Measure, ObjectLedger, type Stored, Upload } from './ledger.ts'
-
-/** Which object. */
-export interface Place {
-  readonly bucket: string
-  readonly key: string
-}
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -70,15 +65,17 @@ export class WorkspaceObjects {
    * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
-    place: Place,
+    object: Stored,
     source: ByteSource,
     options: Conditions & { type: string },
   ): Promise<{ etag: string; size: number; created: boolean }> {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
-    const target = targetOf(place)
-    const room = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
-    return room.during(source.length ?? 0, () => this.#upload(target, new Upload(source, max, room), options))
+    const target = targetOf(object)
+    const reservation = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    return reservation.during(source.length ?? 0, () =>
+      this.#upload(target, new Upload(source, max, reservation), options),
+    )
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
@@ -94,8 +91,8 @@ export class WorkspaceObjects {
   }
 
   /** @returns the object, a range of it, or 304 */
-  async get(place: Place, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+  async get(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
@@ -107,8 +104,8 @@ export class WorkspaceObjects {
   }
 
   /** As `get`, without the body. */
-  async head(place: Place, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+  async head(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3): Promise<ByteReply> => {
       const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
       return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
@@ -116,8 +113,8 @@ export class WorkspaceObjects {
   }
 
   /** @throws Problem `NoSuchKey`: S3 itself would not tell */
-  async delete(place: Place): Promise<void> {
-    const target = targetOf(place)
+  async delete(object: Stored): Promise<void> {
+    const target = targetOf(object)
     if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
     await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
     await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
@@ -214,7 +211,7 @@ interface Target {
   readonly Key: string
 }
 
-const targetOf = ({ bucket, key }: Place) => ({ Bucket: bucket, Key: storedKey(key) })
+const targetOf = ({ bucket, key }: Stored) => ({ Bucket: bucket, Key: storedKey(key) })
 
 function conditionsOf({ if_match, if_none_match, range }: Conditions) {
   return {
@@ -236,15 +233,9 @@ async function bytesOf(s3: S3Client, target: Target): Promise<number> {
   }
 }
 
-interface Described {
-  readonly ContentType?: string | undefined
-  readonly ContentLength?: number | undefined
-  readonly ContentRange?: string | undefined
-  readonly ETag?: string | undefined
-  readonly LastModified?: Date | undefined
-}
-
-function headersOf(described: Described): Record<string, string> {
+function headersOf(
+  described: HeadObjectCommandOutput & { readonly ContentRange?: string | undefined },
+): Record<string, string> {
   const { ContentType, ContentLength, ContentRange, ETag, LastModified } = described
   return {
     'accept-ranges': 'bytes',
@@ -275,16 +266,14 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
     const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
     const page = await s3.send(new ListObjectsV2Command(input))
     for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
-    if (sizes.size > LEDGER_LIMITS.objectsCountedMax) throw tooMany()
+    if (sizes.size > LEDGER_LIMITS.objectsCountedMax)
+      throw new Problem('value_invalid', {
+        detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+      })
     token = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (token !== undefined)
   return sizes
 }
-
-const tooMany = () =>
-  new Problem('value_invalid', {
-    detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
-  })
 
 /** @param mandate the scope's own, so that the ledger sees what the scope sees */
 export function openObjects(

@@ -42,6 +42,19 @@ function ended(): Problem {
   return new Problem('state_conflict', { detail: 'The execution has ended.' })
 }
 
+/** An operation that sends a command to an open execution and returns the execution. */
+const command = (name: string, summary: string, verb: string) => ({
+  name,
+  summary,
+  output: Execution,
+  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${verb}`, body: '*' as const },
+})
+
+const largeCommand = (name: string, summary: string, verb: string) => {
+  const { http, ...rest } = command(name, summary, verb)
+  return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
+}
+
 export const signalExecution = flowOperation({
   name: 'execution.signal',
   summary: 'Send a CloudEvent to an execution that listens, or will',
@@ -74,8 +87,7 @@ export const signalExecution = flowOperation({
 })
 
 export const approveExecution = flowOperation({
-  name: 'execution.approve',
-  summary: 'Decide an approval that an execution waits for',
+  ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
   input: Input({
     ...Target,
     step: Step,
@@ -83,13 +95,6 @@ export const approveExecution = flowOperation({
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
     form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
   }),
-  output: Execution,
-  http: {
-    method: 'POST',
-    path: `${FLOWS}/executions/{id}/approve`,
-    body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
-  },
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
@@ -118,26 +123,18 @@ async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
   throw new Problem('state_conflict', { detail })
 }
 
-const release = (name: string, summary: string, path: string) => ({
-  name,
-  summary,
-  output: Execution,
-  http: {
-    method: 'POST' as const,
-    path: `${FLOWS}/executions/{id}/${path}`,
-    body: '*' as const,
-    bodyBytesMax: LIMITS.runBodyBytesMax,
-  },
-})
-
 export const retryStep = flowOperation({
-  ...release('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
+  ...largeCommand('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
 export const skipStep = flowOperation({
-  ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
+  ...largeCommand(
+    'execution.skip_step',
+    'Go on after a step that is held, with an output given',
+    'skip-step',
+  ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
@@ -219,8 +216,11 @@ export async function entryOf(
 }
 
 export const pauseExecution = flowOperation({
-  name: 'execution.pause',
-  summary: 'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
+  ...command(
+    'execution.pause',
+    'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
+    'pause',
+  ),
   input: Input({
     ...Target,
     reason: Type.Optional(
@@ -231,31 +231,26 @@ export const pauseExecution = flowOperation({
       }),
     ),
   }),
-  output: Execution,
-  http: { method: 'POST', path: `${FLOWS}/executions/{id}/pause`, body: '*' },
-  run: async (scope, { id, reason = null }) => {
-    const { workflow_id } = await findOpen(scope, id)
-    const value: RunPause = { paused: true, reason }
-    return tell(scope, { id, workflow_id }, { name: 'pause', value })
-  },
+  run: (scope, { id, reason = null }) => setPaused(scope, id, { paused: true, reason }),
 })
 
 export const resumeExecution = flowOperation({
-  name: 'execution.resume',
-  summary: 'Let an execution that is paused go on',
+  ...command('execution.resume', 'Let an execution that is paused go on', 'resume'),
   input: Input(Target),
-  output: Execution,
-  http: { method: 'POST', path: `${FLOWS}/executions/{id}/resume`, body: '*' },
-  run: async (scope, { id }) => {
-    const { workflow_id } = await findOpen(scope, id)
-    const value: RunPause = { paused: false, reason: null }
-    return tell(scope, { id, workflow_id }, { name: 'pause', value })
-  },
+  run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
 })
 
+async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Promise<Execution> {
+  const { workflow_id } = await findOpen(scope, id)
+  return tell(scope, { id, workflow_id }, { name: 'pause', value })
+}
+
 export const patchExecution = flowOperation({
-  name: 'execution.patch_data',
-  summary: 'Mend the data of an execution that is paused, or of which a step is held',
+  ...command(
+    'execution.patch_data',
+    'Mend the data of an execution that is paused, or of which a step is held',
+    'patch-data',
+  ),
   input: Input({
     ...Target,
     context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
@@ -264,8 +259,6 @@ export const patchExecution = flowOperation({
       Type.Unknown({ description: 'The input of a step that is held, for when it is tried again.' }),
     ),
   }),
-  output: Execution,
-  http: { method: 'POST', path: `${FLOWS}/executions/{id}/patch-data`, body: '*' },
   run: async (scope, { id, context, step, input }) => {
     if (context === undefined && input === undefined)
       throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })

@@ -1,6 +1,6 @@
 /** Executions that are run again: from the start or from a step, on the same input or another, by a newer version. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
 import { Nodes } from '../../../flows-dsl/machine/nodes.ts'
 import type { ApproveBody } from '../../../flows-dsl/tasks/approve-body.ts'
@@ -47,6 +47,9 @@ const Plan = Type.Object({
   }),
   refusals: Type.Array(Type.String(), { description: 'Why it cannot be run so.' }),
 })
+
+type PlannedStep = Static<typeof Planned>
+type RerunPlan = Static<typeof Plan>
 
 const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
@@ -105,39 +108,32 @@ export const rerunExecution = flowOperation({
 })
 
 /** Why what people have decided in the execution does not hold for the rerun, if nothing of it does. */
-function changeOf(run: RecordedRun, { input, version = run.version }: Pick<Again, 'input' | 'version'>) {
+function changeOf(
+  run: RecordedRun,
+  { input, version = run.version }: { input?: unknown; version?: number | undefined },
+) {
   if (version !== run.version)
     return `It was decided in version ${run.version}, and version ${version} is to run.`
   if (input === undefined || canonical(input) === canonical(run.input)) return undefined
   return 'It was decided on another input.'
 }
 
-interface Again {
-  readonly input?: unknown
-  readonly version?: number | undefined
-}
-
-interface Asked {
-  readonly run: RecordedRun
-  readonly from: string | undefined
-  readonly version: number
-  readonly changed: string | undefined
-}
-
 /** @throws Problem `not_found` where there is no such version, `state_conflict` no such step */
 async function planOf(
   scope: WorkspaceScope,
   id: string,
-  { run, from: named, version, changed }: Asked,
+  {
+    run,
+    from: named,
+    version,
+    changed,
+  }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
   const { asking, undoing } = await askingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
-    const plan = {
-      ...{ from: null, reused: [], again: asking.map(planned), missing: [] },
-      ...{ asked_again: [], refusals: [] },
-    }
-    return { plan, reuse: undefined }
+    const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
+    return { plan: { ...none, again: asking.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
   // What began before it and has ended by then; of those that end in the same moment, which is the moment it begins in.
@@ -185,29 +181,8 @@ async function irOf(scope: WorkspaceScope, flow: string, version: number): Promi
   return JSON.parse(row.ir) as FlowIR
 }
 
-export interface PlannedStep {
-  /** `pointer#iteration` in the execution that is repeated. */
-  readonly step: string
-  readonly name: string
-  readonly kind: string
-}
-
-export interface RerunPlan {
-  readonly from: PlannedStep | null
-  /** Answered from the record. */
-  readonly reused: PlannedStep[]
-  /** The outside was asked by them, and is asked again. */
-  readonly again: PlannedStep[]
-  /** Completed before `from`, and not there in the version that is to run. */
-  readonly missing: PlannedStep[]
-  /** Of `again`: what people had decided, and why their decision does not hold for the new execution. */
-  readonly asked_again: (PlannedStep & { readonly reason: string })[]
-  /** Why it cannot be run so. */
-  readonly refusals: string[]
-}
-
 /** What is to run. */
-export interface Next {
+interface Next {
   readonly ir: FlowIR
   /** The subject that starts it. */
   readonly by: string
@@ -216,7 +191,7 @@ export interface Next {
 }
 
 /** What is known of the execution that is repeated. */
-export interface RerunRecord {
+interface RerunRecord {
   readonly from: RecordedStep
   /** That the outside had answered before `from` began; one more than may be taken over tells of more. */
   readonly answered: readonly AnsweredStep[]
@@ -226,7 +201,7 @@ export interface RerunRecord {
   readonly decided: ReadonlyMap<string, Decided>
 }
 
-export function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
+function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
   const nodes = new Nodes(next.ir).all()
   const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
   const isThere = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
@@ -255,7 +230,7 @@ export function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; r
   }
 }
 
-export function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
+function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
   return { step: `${pointer}#${iteration}`, name, kind }
 }
 

@@ -23,7 +23,7 @@ import {
 import { watching } from './triggers/events.ts'
 import { changeTriggers, declared, isOutside, reconciled } from './triggers/rows.ts'
 import type { Trigger } from './triggers/trigger.ts'
-import { NewSecrets } from './triggers/webhooks.ts'
+import { newSecrets } from './triggers/webhooks.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -68,7 +68,7 @@ export const publishFlow = flowOperation({
     const { head: ir, text, sha256, secrets } = compiled.flow
     const missing = await missingSecrets(scope, secrets)
     if (missing.length > 0) throw flowInvalid(missing)
-    const hooks = new NewSecrets(scope, id, ir)
+    const hooks = newSecrets(scope, id, ir)
     const { before, after } = await watching(scope, id, ir)
     // Two at once read the same latest version; the key lets one through, the other answers 409.
     const publish = () =>
@@ -85,7 +85,7 @@ export const publishFlow = flowOperation({
           ...before,
           ...reconciled(scope, id, latest_version + 1, ir),
           ...after,
-          hooks.statement(),
+          hooks.statement,
         )
         .catch((error: unknown) => {
           if (violated(error) !== 'flow_versions_pkey') throw error
@@ -96,7 +96,7 @@ export const publishFlow = flowOperation({
     const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
     const answers = await changeTriggers(scope, id, isNeeded, publish)
     const [version] = answers[1] ?? []
-    const webhooks = hooks.shown(answers.at(-1) ?? [])
+    const webhooks = [...hooks.shown(answers.at(-1) ?? [])]
     const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
     return { ...published, ...(webhooks.length > 0 && { webhooks }) }
   },

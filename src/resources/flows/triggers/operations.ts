@@ -122,37 +122,32 @@ export const getSchedule = flowOperation({
   },
 })
 
-/** What is paused already, or is not, stays so; the note is the newer one. */
-async function setPaused(scope: WorkspaceScope, id: string, paused: boolean, note?: string) {
-  const { flow_id } = await findSchedule(scope, id)
-  await changeTriggers(
-    scope,
-    flow_id,
-    () => true,
-    () =>
-      scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note ?? null}, updated_at = now()
-        where id = ${id}`),
-  )
-  return findSchedule(scope, id)
-}
+/** An operation that pauses or resumes a schedule. Repeating it changes the note alone. */
+const setSchedulePaused = (paused: boolean, summary: string) =>
+  flowOperation({
+    name: paused ? 'schedule.pause' : 'schedule.resume',
+    summary,
+    input: Input({ ...one, note: Note }),
+    output: Schedule,
+    http: { method: 'POST', path: `${FLOWS}/schedules/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id, note = null }) => {
+      const { flow_id } = await findSchedule(scope, id)
+      const write = () =>
+        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now()
+          where id = ${id}`)
+      await changeTriggers(scope, flow_id, () => true, write)
+      return findSchedule(scope, id)
+    },
+  })
 
-export const pauseSchedule = flowOperation({
-  name: 'schedule.pause',
-  summary: 'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
-  input: Input({ ...one, note: Note }),
-  output: Schedule,
-  http: { method: 'POST', path: `${FLOWS}/schedules/{id}/pause`, body: '*' },
-  run: (scope, { id, note }) => setPaused(scope, id, true, note),
-})
-
-export const resumeSchedule = flowOperation({
-  name: 'schedule.resume',
-  summary: 'Resume a schedule; what it would have started meanwhile is not made up for',
-  input: Input({ ...one, note: Note }),
-  output: Schedule,
-  http: { method: 'POST', path: `${FLOWS}/schedules/{id}/resume`, body: '*' },
-  run: (scope, { id, note }) => setPaused(scope, id, false, note),
-})
+export const pauseSchedule = setSchedulePaused(
+  true,
+  'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
+)
+export const resumeSchedule = setSchedulePaused(
+  false,
+  'Resume a schedule; what it would have started meanwhile is not made up for',
+)
 
 export const triggerSchedule = flowOperation({
   name: 'schedule.trigger',
@@ -164,12 +159,7 @@ export const triggerSchedule = flowOperation({
     const { flow_id, version } = await findSchedule(scope, id)
     const execution = scope.newId('run')
     const trigger = { kind: 'schedule' as const, id }
-    await startFlow(scope, flow_id, version, {
-      id: execution,
-      input: {},
-      by: scope.actor.subject,
-      trigger,
-    })
+    await startFlow(scope, flow_id, version, { id: execution, input: {}, by: scope.actor.subject, trigger })
     return readExecution(scope, execution)
   },
 })
