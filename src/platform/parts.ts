@@ -14,7 +14,7 @@ import type { ObjectClients, Objects } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { TenantCodec } from './payloads/codec.ts'
 import type { Batches, Database } from './pg/database.ts'
-import type { Lookout } from './runs/lookout.ts'
+import type { ExecutionWatcher } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
@@ -31,7 +31,7 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
-  readonly lookout: Lookout
+  readonly lookout: ExecutionWatcher
   readonly limiter: Limiter
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined

@@ -18,7 +18,7 @@ const OperationStep = Type.Object({
   detail: Type.Optional(Type.String()),
 })
 
-export const OperationRecord = Type.Object({
+export const Job = Type.Object({
   id: Id('op'),
   tenant_id: Id('ten'),
   type: Type.String(),
@@ -31,7 +31,7 @@ export const OperationRecord = Type.Object({
   created_at: Time,
   finished_at: OptionalTime,
 })
-export type OperationRecord = Static<typeof OperationRecord>
+export type Job = Static<typeof Job>
 
 const COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
 
@@ -40,10 +40,10 @@ export const getOperation = onStructure({
   summary: 'Read an operation and its steps',
   roles: TENANT_ADMINS,
   input: Input({ id: Ref('operation') }),
-  output: OperationRecord,
+  output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },
   run: async (scope, { id }) => {
-    const found = await scope.row<OperationRecord>(sql`select ${COLUMNS} from operations where id = ${id}`)
+    const found = await scope.row<Job>(sql`select ${COLUMNS} from operations where id = ${id}`)
     if (found === undefined) throw notFound('operation')
     return found
   },
@@ -54,13 +54,13 @@ export const listOperations = onStructure({
   summary: 'List operations',
   roles: TENANT_ADMINS,
   input: Input(PageInput),
-  output: PageOf(OperationRecord),
+  output: PageOf(Job),
   http: { method: 'GET', path: '/v1/operations' },
   run: async (scope, input) => {
     const { after, limit } = pageBounds(input)
     return pageFrom(
       input,
-      await scope.rows<OperationRecord>(
+      await scope.rows<Job>(
         sql`select ${COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
       ),
     )
@@ -136,7 +136,7 @@ async function storageRow(scope: AdminScope, { workspaceId }: TenantRef): Promis
 const NOT_TAKEN = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
 
 /** Of an insert of the record with an id that is there: it is only made anew where it never began. */
-export const NEVER_BEGAN = sql`state = 'provisioning_failed'
+export const START_FAILED = sql`state = 'provisioning_failed'
   and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
 
 /**
@@ -149,7 +149,7 @@ export const NEVER_BEGAN = sql`state = 'provisioning_failed'
 export async function provision(
   scope: AdminScope,
   plan: { name: Plan; ref: TenantRef; insert: Sql; waitS: number },
-): Promise<{ operation: OperationRecord; ended: boolean }> {
+): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref } = plan
   const kind = name === 'tenant' ? 'tenant' : 'workspace'
   const input: ProvisionInput = { operation_id: scope.newId('op'), kind, target: ref, steps: PLANS[name] }
@@ -174,7 +174,7 @@ export async function provision(
     throw error
   }
   const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
-  return { operation: operation as OperationRecord, ended }
+  return { operation: operation as Job, ended }
 }
 
 /** Runs one step and records it on the operation; the last one ends the operation. */
@@ -218,7 +218,7 @@ async function record(scope: AdminScope, input: ProvisionInput, name: string, st
 }
 
 /** The tenant that an admin means: its own, or the one an operator names. Another's is not there. */
-export function tenantMeant(scope: AdminScope, named: string | undefined): TenantId {
+export function resolveTenant(scope: AdminScope, named: string | undefined): TenantId {
   if (scope.tenantId !== undefined) {
     if (named !== undefined && named !== scope.tenantId) throw notFound('tenant')
     return scope.tenantId

@@ -121,7 +121,7 @@ async function change(
     })
   // Whoever is to be stopped is stopped whether or not Temporal answers; who goes on, goes on with all that is his.
   const started = to === 'suspended' ? start() : Promise.resolve(await start())
-  const outcomes = await Promise.allSettled([changeStanding(scope, input), started])
+  const outcomes = await Promise.allSettled([changeState(scope, input), started])
   forgetStanding(scope, target.tenantId)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
@@ -135,7 +135,7 @@ function refuseUnlessFit(scope: AdminScope, found: Found, to: SuspensionInput['t
 }
 
 /** Makes the change, unless it is made or another has come since. @throws Problem where the database is away */
-export async function changeStanding(scope: AdminScope, input: SuspensionInput): Promise<void> {
+export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
   const { target, to, after } = input
   const from = to === 'suspended' ? 'active' : 'suspended'
   const change = changeOf(input)
@@ -157,7 +157,7 @@ function changeOf({ to, by, reason }: SuspensionInput): Sql {
 }
 
 /** How a workspace stands, in itself or by its tenant, and which of the tenant's changes was the last. */
-export interface Standing {
+export interface WorkspaceState {
   readonly id: WorkspaceId
   readonly bucket: string | null
   readonly suspended: boolean
@@ -165,8 +165,8 @@ export interface Standing {
 }
 
 /** How the target's workspaces stand; read in one statement, so that all is of one moment. */
-export function standingsOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<Standing[]> {
-  return scope.rows<Standing>(sql`
+export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
+  return scope.rows<WorkspaceState>(sql`
     select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended
     from workspaces w join tenants t on t.id = w.tenant_id
       left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id

@@ -9,7 +9,7 @@ import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, OptionalTime, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
-import { NEVER_BEGAN, OperationRecord, provision, tenantMeant } from './operations.ts'
+import { Job, provision, resolveTenant, START_FAILED } from './operations.ts'
 
 export const State = Type.Union(
   ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
@@ -49,7 +49,7 @@ export const createTenant = onStructure({
   summary: 'Create a tenant',
   roles: OPERATORS,
   input: Input({ name: Name, slug: Slug, wait: Wait }),
-  output: Type.Union([Tenant, OperationRecord]),
+  output: Type.Union([Tenant, Job]),
   http: {
     method: 'POST',
     path: '/v1/tenants',
@@ -63,7 +63,7 @@ export const createTenant = onStructure({
     const insert = sql`
       insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')
       on conflict (id) do update set slug = excluded.slug, state = excluded.state, updated_at = now()
-        where tenants.${NEVER_BEGAN}`
+        where tenants.${START_FAILED}`
     const ref = { tenantId, workspaceId: '-' } as const
     const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
       (error: unknown) => {
@@ -145,7 +145,7 @@ export const createWorkspace = onStructure({
     bucket: Type.Optional(Type.Union([Bucket, Type.Null()])),
     wait: Wait,
   }),
-  output: Type.Union([Workspace, OperationRecord]),
+  output: Type.Union([Workspace, Job]),
   http: {
     method: 'POST',
     path: '/v1/workspaces',
@@ -155,8 +155,8 @@ export const createWorkspace = onStructure({
     location: (output) => ('type' in output ? `/v1/operations/${output.id}` : `/v1/workspaces/${output.id}`),
   },
   run: async (scope, input) => {
-    const tenantId = tenantMeant(scope, input.tenant_id)
-    await refuseUnlessActive(scope, tenantId)
+    const tenantId = resolveTenant(scope, input.tenant_id)
+    await requireActiveTenant(scope, tenantId)
     const workspaceId = scope.newId('ws')
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
     if (bucket === PAYLOAD_BUCKET) throw bucketTaken(bucket)
@@ -165,7 +165,7 @@ export const createWorkspace = onStructure({
       values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
       on conflict (id) do update set
         slug = excluded.slug, bucket = excluded.bucket, state = excluded.state, updated_at = now()
-        where workspaces.${NEVER_BEGAN}`
+        where workspaces.${START_FAILED}`
     const ref = { tenantId, workspaceId }
     const waitS = input.wait ?? 0
     const name = bucket === null ? 'bare_workspace' : 'workspace'
@@ -180,13 +180,16 @@ export const createWorkspace = onStructure({
 export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
 
 /** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
-export async function notActive(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const why = await whyInactive(scope, workspaceId)
+export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const why = await findInactiveReason(scope, workspaceId)
   return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
 }
 
 /** @returns undefined where it is active by now */
-export async function whyInactive(scope: AdminScope, workspaceId: string): Promise<Problem | undefined> {
+export async function findInactiveReason(
+  scope: AdminScope,
+  workspaceId: string,
+): Promise<Problem | undefined> {
   const row = await scope.row<{ state: string; tenant: string }>(sql`
     select w.state, t.state as tenant from workspaces w join tenants t on t.id = w.tenant_id
     where w.id = ${workspaceId}`)
@@ -198,7 +201,7 @@ export async function whyInactive(scope: AdminScope, workspaceId: string): Promi
 }
 
 /** @throws Problem `not_found`, `tenant_suspended`, `state_conflict` */
-export async function refuseUnlessActive(scope: AdminScope, tenantId: string): Promise<void> {
+export async function requireActiveTenant(scope: AdminScope, tenantId: string): Promise<void> {
   const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
   if (tenant === undefined) throw notFound('tenant')
   if (tenant.state === 'suspended') throw new Problem('tenant_suspended')

@@ -1,7 +1,7 @@
-/** News of executions: told in one process, heard in another; who could not listen at first can later. */
+/** ExecutionNotifier of executions: told in one process, heard in another; who could not listen at first can later. */
 
 import { afterEach, expect, inject, test } from 'vitest'
-import { News } from '../../src/platform/runs/lookout.ts'
+import { ExecutionNotifier } from '../../src/platform/runs/lookout.ts'
 import { Ports } from '../../stack/ports.ts'
 import { passingTo } from '../support/passing.ts'
 import { eventually, unique } from '../support/tenants.ts'
@@ -12,14 +12,14 @@ afterEach(() => {
   for (const each of open.splice(0)) each.close()
 })
 
-function opened(at: string, errors: unknown[] = []): News {
-  const news = new News(at, (error) => errors.push(error))
+function opened(at: string, errors: unknown[] = []): ExecutionNotifier {
+  const news = new ExecutionNotifier(at, (error) => errors.push(error))
   open.push(news)
   return news
 }
 
 /** Tells until it is heard: a subscription takes effect a moment after it was asked for. */
-function heardBy(heard: readonly string[], teller: News, name: string): Promise<true> {
+function heardBy(heard: readonly string[], teller: ExecutionNotifier, name: string): Promise<true> {
   return eventually(async () => {
     teller.tell(name)
     return heard.includes(name) ? true : undefined

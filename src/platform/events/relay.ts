@@ -98,7 +98,7 @@ export class Appender {
    * Returns when the server has taken all of it. Where it fails, some streams may have their part.
    * @throws Problem `dependency_unavailable`
    */
-  async append(messages: readonly Addressed[]): Promise<void> {
+  async append(messages: readonly StreamMessage[]): Promise<void> {
     try {
       this.#redis ??= await this.#connect()
       const redis = this.#redis
@@ -119,7 +119,7 @@ export class Appender {
   }
 
   /** Whether the stream should be weighed: not after every change, since that takes the server a walk through it. */
-  #isDue(key: StreamKey, part: readonly Addressed[]): boolean {
+  #isDue(key: StreamKey, part: readonly StreamMessage[]): boolean {
     const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
     this.#unweighed.delete(key)
     if (bytes >= LIMITS.changesBytesMax / WEIGHINGS) return true
@@ -153,7 +153,7 @@ export class Appender {
 }
 
 /** In order, and nothing where the server has no room. As one command it costs half of what so many do. */
-async function appendAll(redis: Redis, key: StreamKey, part: readonly Addressed[]): Promise<void> {
+async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMessage[]): Promise<void> {
   const words = part.flatMap(({ message }) => {
     const [, ...told] = addition(key, message, LIMITS.changesKeptPerWorkspace)
     return [told.length, ...told]
@@ -169,13 +169,13 @@ async function lighten(redis: Redis, key: StreamKey): Promise<void> {
 }
 
 /** A message for one stream. */
-export interface Addressed {
+export interface StreamMessage {
   readonly key: StreamKey
   readonly message: Message
 }
 
 /** With its place in the outbox. */
-export interface Taken extends Addressed {
+export interface Taken extends StreamMessage {
   readonly tenantId: TenantId
   readonly seq: number
 }

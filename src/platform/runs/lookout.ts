@@ -10,7 +10,7 @@ import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
 
 /** How an execution stands, for those who watch it. */
-export interface Sight {
+export interface ExecutionSnapshot {
   /** The number of its newest event. */
   readonly events: number
   /** Its workspace is suspended, or somebody has paused it. */
@@ -21,7 +21,7 @@ export interface Sight {
 }
 
 /** Before anybody has looked. */
-const UNSEEN: Sight = { events: 0, suspended: false, ended: false, gone: false }
+const UNSEEN: ExecutionSnapshot = { events: 0, suspended: false, ended: false, gone: false }
 
 interface Row {
   readonly key: string
@@ -31,7 +31,7 @@ interface Row {
 }
 
 /** An execution that is watched, shared by all who watch it in this process. */
-export class Watched {
+export class ExecutionWatch {
   readonly ref: WorkspaceRef
   readonly id: string
   watchers = 0
@@ -46,7 +46,7 @@ export class Watched {
     this.id = id
   }
 
-  get sight(): Sight {
+  get sight(): ExecutionSnapshot {
     return this.#sight
   }
 
@@ -82,7 +82,7 @@ export class Watched {
   }
 
   /** How it stands now; who waits is told. */
-  see(sight: Sight): void {
+  see(sight: ExecutionSnapshot): void {
     this.#sight = sight
     this.#page = undefined
     if (sight.ended && !sight.gone) this.tellEnd()
@@ -94,18 +94,18 @@ export class Watched {
   }
 }
 
-export class Lookout {
+export class ExecutionWatcher {
   readonly #system: SystemScope
   readonly #onError: (error: unknown) => void
-  readonly #news: News
-  readonly #watched = new Map<string, Watched>()
+  readonly #news: ExecutionNotifier
+  readonly #watched = new Map<string, ExecutionWatch>()
   readonly #closed = new AbortController()
   /** Those that the next question is about. */
-  #asked = new Map<string, Watched>()
+  #asked = new Map<string, ExecutionWatch>()
   #asking: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
-  constructor(database: Batches, news: News, onError: (error: unknown) => void) {
+  constructor(database: Batches, news: ExecutionNotifier, onError: (error: unknown) => void) {
     this.#system = new SystemScope('lookout', database)
     this.#news = news
     this.#onError = onError
@@ -117,10 +117,10 @@ export class Lookout {
   }
 
   /** @returns the execution, for as long as it is not stopped */
-  watch(ref: WorkspaceRef, id: string): { watched: Watched; stop: () => void } {
+  watch(ref: WorkspaceRef, id: string): { watched: ExecutionWatch; stop: () => void } {
     const key = keyOf(ref, id)
     this.#news.listen((name) => this.#hear(name))
-    const watched = this.#watched.get(key) ?? new Watched(ref, id)
+    const watched = this.#watched.get(key) ?? new ExecutionWatch(ref, id)
     this.#watched.set(key, watched)
     watched.watchers += 1
     this.#looking ??= this.#look()
@@ -151,7 +151,7 @@ export class Lookout {
   }
 
   /** One question after the other, so that none tells what was before the last; what comes during one is part of the next. */
-  #lookAt(those: Iterable<[string, Watched]>): Promise<void> {
+  #lookAt(those: Iterable<[string, ExecutionWatch]>): Promise<void> {
     for (const [key, watched] of those) this.#asked.set(key, watched)
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = undefined
@@ -177,7 +177,7 @@ export class Lookout {
     this.#looking = undefined
   }
 
-  async #see(asked: readonly (readonly [string, Watched])[]): Promise<void> {
+  async #see(asked: readonly (readonly [string, ExecutionWatch])[]): Promise<void> {
     for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
       const gone = events === null
       this.#watched.get(key)?.see({
@@ -200,7 +200,7 @@ const ENDED = '!'
 const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenantId}:${workspaceId}:${id}`
 
 /** Of those that are watched, the ones that do not stand as they were last seen. */
-function changed(asked: readonly (readonly [string, Watched])[]): Sql {
+function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
   const known = asked.map(([key, { ref, id, sight }]) => ({
     key,
     tenant: ref.tenantId,
@@ -222,7 +222,7 @@ const CHANNEL = 'tenon:executions'
 const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
 
 /** Names of executions alone: what has happened in them is read by those who may. */
-export class News {
+export class ExecutionNotifier {
   readonly #teller: Redis
   readonly #hearer: Redis
   readonly #onError: (error: unknown) => void

@@ -6,7 +6,7 @@ import { type Json, QUEUES } from '../../core/work.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { opened, shownAs } from './secrets.ts'
+import { decryptSecret, handlesFor } from './secrets.ts'
 
 /** By name, in hex; nothing where none is there. */
 export type SealedSecrets = Readonly<Record<string, string>> | null
@@ -28,14 +28,14 @@ function handlesOf(
 ): { [name: string]: Json } {
   const handles = secrets.map((name) => {
     const hex = sealed?.[name]
-    const value = hex === undefined ? undefined : opened(scope, name, hex)
-    return [name, shownAs(scope, workflow_id, name, value)]
+    const value = hex === undefined ? undefined : decryptSecret(scope, name, hex)
+    return [name, handlesFor(scope, workflow_id, name, value)]
   })
   return Object.fromEntries(handles)
 }
 
 /** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
-export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
+export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
   await runsOf(scope).start({
     type: 'flowRun',
@@ -61,20 +61,23 @@ interface PendingRow extends WithSecrets {
   readonly started_by: string
   readonly trigger: RunTrigger
   readonly correlation_key: string | null
-  /** What it was to begin with, where it has waited for a place. */
+  /** What it was to startWorkflow with, where it has waited for a place. */
   readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
 }
 
 /**
  * Lets executions go on that have their place, one by one: starts those that have not begun, and tells those that have. What
  * cannot be done now is done again later (mending.ts).
- * @param whom rows `{id}`, as places are given back and handed on (places.ts)
+ * @param executions rows `{id}`, as places are given back and handed on (places.ts)
  */
-export async function goOn(scope: WorkspaceScope, whom: readonly { readonly id?: unknown }[]): Promise<void> {
-  for (const row of whom) {
+export async function resumeAdmitted(
+  scope: WorkspaceScope,
+  executions: readonly { readonly id?: unknown }[],
+): Promise<void> {
+  for (const row of executions) {
     const id = String(row.id)
     try {
-      if (!(await beginOne(scope, id))) await tell(scope, id)
+      if (!(await startPending(scope, id))) await notifySlot(scope, id)
     } catch (error) {
       scope.report(error, 'an execution waits to go on')
     }
@@ -82,7 +85,7 @@ export async function goOn(scope: WorkspaceScope, whom: readonly { readonly id?:
 }
 
 /** @returns whether it had not begun */
-async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
+async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
     with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
@@ -93,13 +96,13 @@ async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select chosen.*, ${SEALED} from chosen`)
   if (row === undefined) return false
-  await begin(scope, runInput(scope, row))
+  await startWorkflow(scope, runInput(scope, row))
   await cancelUnwanted(scope, row)
   return true
 }
 
 /** Tells one that has its place again, and has not heard of it. */
-async function tell(scope: WorkspaceScope, id: string): Promise<void> {
+async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
     select e.workflow_id, a.turn from admissions a join executions e on e.id = a.execution_id
     where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
@@ -122,7 +125,7 @@ export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   return { ...rest, ir: JSON.parse(row.ir), input: row.input }
 }
 
-/** Who wanted it to end while it was about to begin found no workflow to tell: it is told now. */
+/** Who wanted it to end while it was about to startWorkflow found no workflow to notifySlot: it is told now. */
 async function cancelUnwanted(scope: WorkspaceScope, { id, workflow_id }: PendingRow): Promise<void> {
   const row = await scope.row(
     sql`select execution_id from admissions where execution_id = ${id} and unwanted`,

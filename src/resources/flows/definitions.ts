@@ -14,7 +14,7 @@ import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { inThread, type Tasks } from '../threads/run.ts'
 import { FlowFacts } from './facts.ts'
-import { changeTriggers, isOutside, removed } from './triggers/rows.ts'
+import { changeTriggers, deleteTriggers, hasExternalState } from './triggers/rows.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -199,14 +199,14 @@ export const deleteFlow = flowOperation({
           // Locked first, two deletions wait here: later, each would hold rows that the other one waits for.
           sql`select id from flows where id = ${id} for update`,
           sql`delete from executions where flow_id = ${id} and not ${open}`,
-          removed(id, open),
+          deleteTriggers(id, open),
           sql`delete from flows where id = ${id} and not ${open} returning id`,
         )
         .catch((error: unknown) => {
           // One was started in between: it holds on to its version.
           throw violated(error) === undefined ? error : stillOpen
         })
-    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
+    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, hasExternalState, remove)
     if (locked === undefined) throw notFound('flow')
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }

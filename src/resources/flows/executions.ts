@@ -10,7 +10,7 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
 import { FLOWS, findFlow, flowOperation, Ws } from './definitions.ts'
-import { Queue, queueOf } from './places.ts'
+import { Queue, queuePosition } from './places.ts'
 import { startFlow } from './start.ts'
 import { AliasName } from './versions.ts'
 
@@ -160,7 +160,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
-    queueOf(id),
+    queuePosition(id),
   )
   if (row === undefined) throw notFound('execution')
   const execution = { ...row, steps, ...(queue !== undefined && { queue }) }

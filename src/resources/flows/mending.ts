@@ -5,8 +5,8 @@ import { runsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Standing } from '../../platform/standing.ts'
-import { goOn } from './begin.ts'
-import { giveBack, handOn } from './places.ts'
+import { resumeAdmitted } from './begin.ts'
+import { promoteNext, releaseSlot } from './places.ts'
 
 interface Suspected {
   readonly id: string
@@ -29,24 +29,24 @@ interface Suspected {
  * Starts what has not begun, ends what is over, and leaves the rest as it is. Idempotent.
  * @param mayBegin whether anything may be started in the workspace now
  */
-export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
+export async function reconcile(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
   const standing = await runsOf(scope).standing(row.workflow_id)
   if (standing === 'open') {
     if (row.is_unwanted) await runsOf(scope).cancel(row.workflow_id)
-    if (row.is_unheard) await goOn(scope, [row])
+    if (row.is_unheard) await resumeAdmitted(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // What a rerun begins with stands with its place alone.
   else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin && !row.is_being_begun) await goOn(scope, [row])
+  else if (mayBegin && !row.is_being_begun) await resumeAdmitted(scope, [row])
 }
 
 /** Hands free places of a key on, and starts who has them now. */
-export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
-  await goOn(scope, await scope.rows<{ id: string }>(handOn(flowId, key)))
+export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
+  await resumeAdmitted(scope, await scope.rows<{ id: string }>(promoteNext(flowId, key)))
 }
 
 /** One that is open, and does not wait in a queue. */
@@ -80,9 +80,9 @@ async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<v
     sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
       where id = ${id} and ended_at is null`,
     openSteps(id),
-    giveBack(id),
+    releaseSlot(id),
   )
-  await goOn(scope, next)
+  await resumeAdmitted(scope, next)
 }
 
 const openSteps = (id: string): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()

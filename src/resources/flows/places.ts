@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FlowRunInput, PlaceTurn } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { goOn } from './begin.ts'
+import { resumeAdmitted } from './begin.ts'
 
 /** Where an execution stands that waits for a place. */
 export const Queue = Type.Object(
@@ -25,7 +25,7 @@ export const Queue = Type.Object(
 export type Queue = Static<typeof Queue>
 
 /** What became of an execution that wanted a place: it has one, or waits; and who is to be cancelled for it. */
-export interface Taken {
+export interface SlotResult {
   readonly state: 'admitted' | 'queued'
   readonly unwanted: readonly string[]
 }
@@ -33,10 +33,10 @@ export interface Taken {
 /**
  * A statement that gives an open execution a place, or one in the queue. Its row is written in the same transaction.
  * @param isChild whether another execution waits for it: then it is never queued, since its parent may have the last place
- * @returns a row as {@link Taken}; none where the execution has begun, or ended
+ * @returns a row as {@link SlotResult}; none where the execution has begun, or ended
  * @throws Problem `validation_failed` where its input yields no key; the statement, `concurrency_limited`
  */
-export function takePlace(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
+export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
   const { ir: _ir, input, ...rest } = run
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
@@ -55,18 +55,18 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
 }
 
 /** A statement that gives the place of an execution back. @returns rows `{id}`: who has it now, and is to be started */
-export const giveBack = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
 
-/** A statement that hands free places of a key on. @returns rows `{id}`, as {@link giveBack} */
-export const handOn = (flowId: string, key: string): Sql =>
+/** A statement that hands free places of a key on. @returns rows `{id}`, as {@link releaseSlot} */
+export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
 
 /** A statement: who has its place again, for that turn, knows it. */
-export const heard = (id: string, turn: number): Sql => sql`
+export const ackSlot = (id: string, turn: number): Sql => sql`
   update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
 
 /** A statement that says where an execution stands in its queue; no row where it waits for none. */
-export const queueOf = (id: string): Sql => sql`
+export const queuePosition = (id: string): Sql => sql`
   select a.key, a.max as limit,
     (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
       and q.state in ('queued', 'returning')
@@ -85,11 +85,11 @@ export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boo
 }
 
 /** Gives a place back, and hands it on. Idempotent by its turn. */
-export async function leavePlace(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
+export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
   const next = await scope.rows<{ id: string }>(
     sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
   )
-  await goOn(scope, next)
+  await resumeAdmitted(scope, next)
 }
 
 interface Wanted {
@@ -102,13 +102,13 @@ interface Wanted {
  * Queues for the place that was given back. Idempotent by its turn.
  * @returns whether the execution has one now; also where nobody knows of any: then nothing bounds it
  */
-export async function wantPlace(
+export async function reacquireSlot(
   scope: WorkspaceScope,
   { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
 ): Promise<boolean> {
   const row = await scope.row<Wanted>(sql`
     select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
     from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
-  await goOn(scope, row?.others ?? [])
+  await resumeAdmitted(scope, row?.others ?? [])
   return row?.has_it ?? true
 }

@@ -49,7 +49,7 @@ export const setFlowSecret = flowOperation({
   run: async (scope, { name, value }) => {
     const row = await scope.row<FlowSecret>(sql`
       insert into flow_secrets (name, sealed, updated_by)
-      select ${name}, ${sealed(scope, name, value)}::bytea, ${scope.actor.subject}
+      select ${name}, ${encryptSecret(scope, name, value)}::bytea, ${scope.actor.subject}
       where exists (select from flow_secrets where name = ${name})
         or (select count(*) from flow_secrets) < ${LIMITS.flowSecretsMax}
       on conflict (tenant_id, workspace_id, name) do update
@@ -116,10 +116,10 @@ interface Leaf {
 const purposeOf = (name: string) => `flow-secret:${name}`
 
 /**
- * The value as it is kept, sealed for its name.
+ * The value as it is stored, encrypted for its name.
  * @throws Problem `validation_failed` where it is no secret: see {@link faultOf}
  */
-export function sealed(scope: WorkspaceScope, name: string, value: unknown): Buffer {
+export function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
   const errors = faultsOf(value)
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })
@@ -127,8 +127,8 @@ export function sealed(scope: WorkspaceScope, name: string, value: unknown): Buf
   return seal(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
 }
 
-/** @throws Error where it was sealed for another name, or elsewhere */
-export function opened(scope: WorkspaceScope, name: string, hex: string): SecretValue {
+/** @throws Error if it was encrypted for another name, or elsewhere */
+export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
   return JSON.parse(openSealed(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
 }
 
@@ -139,11 +139,11 @@ export async function valuesOf(
 ): Promise<ReadonlyMap<string, SecretValue>> {
   const rows = await scope.rows<{ name: string; hex: string }>(sql`
     select name, encode(sealed, 'hex') as hex from flow_secrets where name = any(${textArray(names)}::text[])`)
-  return new Map(rows.map(({ name, hex }) => [name, opened(scope, name, hex)]))
+  return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
 }
 
 /** What `$secrets` shows of a secret in a run: a handle, or handles at the places of the texts; one where it is missing. */
-export function shownAs(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
+export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
   return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
 }
 

@@ -169,14 +169,14 @@ export const graphFlow = flowOperation({
 const SHOWN_MAX = 800
 
 /** A section of Markdown: what the fault is, a definition that has it, and the same without it. */
-export function faultPage(code: FaultCode): string {
+export function diagnosticPage(code: FaultCode): string {
   const { title, explanation, example, fix } = FAULTS[code]
   return `## ${code}\n\n${title}. ${explanation}\n\n${shown('This is at fault, where `¦` stands:', example)}\n${shown('This is not:', fix)}`
 }
 
 /** All of them, in the order of the table. */
-export function allFaultPages(): string {
-  const pages = (Object.keys(FAULTS) as FaultCode[]).map(faultPage)
+export function diagnosticDocs(): string {
+  const pages = (Object.keys(FAULTS) as FaultCode[]).map(diagnosticPage)
   const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning. Warnings, which stop nothing, stand at the end.\n`
   return [head, ...pages].join('\n')
 }

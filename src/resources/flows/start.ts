@@ -16,12 +16,12 @@ import type { Json } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { begin, cancelRun, runInput, SEALED, type SealedSecrets } from './begin.ts'
+import { cancelRun, runInput, SEALED, type SealedSecrets, startWorkflow } from './begin.ts'
 import { findFlow } from './definitions.ts'
-import { giveBack, type Taken, takePlace } from './places.ts'
+import { acquireSlot, releaseSlot, type SlotResult } from './places.ts'
 
 /** What is to run, and why. */
-export interface Start {
+export interface ExecutionStart {
   /** Of the execution. The same id twice is one run. */
   readonly id: string
   readonly input: unknown
@@ -59,17 +59,18 @@ export async function startFlow(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
-  start: Start,
+  start: ExecutionStart,
 ): Promise<string> {
   checkJson('input', start.input, LIMITS.runInputBytesMax)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${chosen(version, start)}`
-  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version, start.alias))
+  const admitted =
+    (await admitExecution(scope, which, start)) ?? (await refused(scope, flow, version, start.alias))
   if (admitted.isToBegin) await beginOrGiveUp(scope, admitted)
   return admitted.workflowId
 }
 
 /** The number of the version of the flow `f` that is meant. */
-function chosen(version: number | undefined, { alias, id }: Start): Sql {
+function chosen(version: number | undefined, { alias, id }: ExecutionStart): Sql {
   if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
   return sql`(select tenon.alias_version(a.versions, ${shareOf(id)}) from flow_aliases a
     where a.flow_id = f.id and a.name = ${alias})`
@@ -81,7 +82,7 @@ function shareOf(id: string): number {
 }
 
 /** Whether an execution has begun: there is one of that id, and its workflow was taken. */
-export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boolean> {
+export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row(sql`select id from executions
     where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
   return row !== undefined
@@ -124,13 +125,17 @@ interface AdmittedRow {
  * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`, `input_invalid`,
  *   `validation_failed` where the input yields no key
  */
-export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Promise<Admitted | undefined> {
+export async function admitExecution(
+  scope: WorkspaceScope,
+  which: Sql,
+  asked: ExecutionStart,
+): Promise<Admitted | undefined> {
   // Whatever has a handle, or has seen one: in another run it stands for nothing.
   const start = { ...asked, input: withoutHandles(asked.input as Json) }
   const { id } = start
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
-    v.checks_input and ${isAskedFor(start.trigger)}::boolean as is_checked,
+    v.checks_input and ${isInteractive(start.trigger)}::boolean as is_checked,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -153,7 +158,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
   if (row === undefined) return undefined
   const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
   if (row.is_old) return admitted
-  if (row.is_checked) checkInput(admitted.run.ir as FlowIR, admitted.run.input)
+  if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
   if (row.concurrency !== null)
     return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
   if (row.is_checked) await scope.along('writing', written(start, pinned(row))).catch(goneMeanwhile)
@@ -169,7 +174,7 @@ const pinned = ({
   ${flow_id}::text as flow_id, ${version}::integer as version`
 
 /** The row of an execution. @param chosen `workflow_id, flow_id, version` */
-function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, chosen: Sql): Sql {
+function written({ id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart, chosen: Sql): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
       trigger_kind, trigger_id, hops, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
@@ -180,18 +185,18 @@ function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, cho
       where executions.error = ${NOT_STARTED}::jsonb`
 }
 
-/** Writes an execution together with its place, or its place in the queue. @returns whether it may begin */
+/** Writes an execution together with its place, or its place in the queue. @returns whether it may startWorkflow */
 async function hasPlace(
   scope: WorkspaceScope,
   row: AdmittedRow,
   concurrency: Concurrency,
   run: FlowRunInput,
-  start: Start,
+  start: ExecutionStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
   const [, [taken] = []] = (await scope
-    .batch(written(start, pinned(row)), takePlace(concurrency, run, isChild))
-    .catch(goneMeanwhile)) as unknown as [unknown, Taken[]?]
+    .batch(written(start, pinned(row)), acquireSlot(concurrency, run, isChild))
+    .catch(goneMeanwhile)) as unknown as [unknown, SlotResult[]?]
   for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
   return taken?.state === 'admitted'
 }
@@ -202,7 +207,7 @@ function goneMeanwhile(error: unknown): never {
 }
 
 /** As it could be read again from its row, with what it takes over from the run that it repeats. */
-function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunInput {
+function runOf(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
@@ -214,23 +219,23 @@ function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunIn
 async function beginOrGiveUp(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
   const { execution_id: id } = run
   try {
-    await begin(scope, run)
+    await startWorkflow(scope, run)
   } catch (error) {
     const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
       where id = ${id} and status = 'pending'`
-    await scope.batch(failed, giveBack(id))
+    await scope.batch(failed, releaseSlot(id))
     throw error
   }
 }
 
 /** Where one waits for the answer to his start. An event, a schedule or a webhook gets a run, whose fault its owner sees. */
-export const isAskedFor = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
+export const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
 
 /**
  * Asks what the run itself asks first. What takes too long to find out here, on a thread that all share, is left to it.
  * @throws Problem `input_invalid`, with the pointer of each fault into the request
  */
-export function checkInput({ input }: FlowIR, given: Json): void {
+export function validateInput({ input }: FlowIR, given: Json): void {
   const errors = input?.schema === undefined ? [] : faultsOf(input.schema, given)
   if (errors.length === 0) return
   const [first, second] = errors
@@ -262,13 +267,13 @@ function faultsOf(schema: Json, given: Json): readonly SchemaError[] {
  * @param asked `{namespace, name, version, input, started_by?}`; `version` is that of the document, or `latest`
  * @throws Problem `not_found` where the workspace has no such flow, published in such a version
  */
-export async function beginSubflow(scope: WorkspaceScope, asked: { [name: string]: Json }): Promise<Subflow> {
+export async function startSubflow(scope: WorkspaceScope, asked: { [name: string]: Json }): Promise<Subflow> {
   const { namespace, name, version, input = {}, started_by } = asked
   const id = scope.newId('run')
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
-  const admitted = await admit(scope, which, {
+  const admitted = await admitExecution(scope, which, {
     id,
     input,
     by,

@@ -21,7 +21,7 @@ import {
   Ws,
 } from './definitions.ts'
 import { watching } from './triggers/events.ts'
-import { changeTriggers, declared, isOutside, reconciled } from './triggers/rows.ts'
+import { changeTriggers, declared, hasExternalState, replaceTriggers } from './triggers/rows.ts'
 import type { Trigger } from './triggers/trigger.ts'
 import { newSecrets } from './triggers/webhooks.ts'
 
@@ -83,7 +83,7 @@ export const publishFlow = flowOperation({
             ${ir.concurrency ?? null}, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject})
           returning ${COLUMNS}`,
           ...before,
-          ...reconciled(scope, id, latest_version + 1, ir),
+          ...replaceTriggers(scope, id, latest_version + 1, ir),
           ...after,
           hooks.statement,
         )
@@ -93,7 +93,7 @@ export const publishFlow = flowOperation({
             detail: 'The flow was published by another request at the same time.',
           })
         })
-    const isNeeded = (before: readonly Trigger[]) => isOutside([...before, ...declared(ir)])
+    const isNeeded = (before: readonly Trigger[]) => hasExternalState([...before, ...declared(ir)])
     const answers = await changeTriggers(scope, id, isNeeded, publish)
     const [version] = answers[1] ?? []
     const webhooks = [...hooks.shown(answers.at(-1) ?? [])]

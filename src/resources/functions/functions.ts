@@ -17,7 +17,7 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, onStructure, Ref, Time } from '../kinds.ts'
 import { spend } from '../quotas/spend.ts'
-import { ACTIVE, notActive } from '../tenants.ts'
+import { ACTIVE, inactiveProblem } from '../tenants.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
 
@@ -128,7 +128,7 @@ export const createFunction = onStructure({
         from deployed returning sha256
       )
       select ${COLUMNS} from deployed f, v`)
-    if (deployed === undefined) throw await notActive(scope, workspace_id)
+    if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
     return deployed
   },
 })

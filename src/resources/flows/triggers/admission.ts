@@ -13,19 +13,19 @@ import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import type { Delivery, Signed } from '../../../platform/webhooks/webhooks.ts'
-import { admit, hasBegun, startFlow } from '../start.ts'
+import { admitExecution, hasStarted, startFlow } from '../start.ts'
 import type { EventSpec } from './events.ts'
 import { specOf } from './schedules.ts'
 import type { Trigger } from './trigger.ts'
 import { headersOf, type WebhookInput } from './webhooks.ts'
 
-export interface Due extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
+export interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
 }
 
 /** What a trigger would begin; undefined where it is gone. */
-export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<Due | undefined> {
-  return scope.row<Due>(sql`
+export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
+  return scope.row<DueTrigger>(sql`
     select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
     from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id
       and v.flow_id = t.flow_id and v.version = t.version
@@ -37,12 +37,12 @@ export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<Due | u
  * @returns what is to run; `skipped` where the trigger is gone, paused by now, or kept from a time of suspension
  * @throws Problem `quota_exceeded`; Suspended has been thrown before
  */
-export async function admitTrigger(scope: WorkspaceScope, input: FlowTriggerInput): Promise<Triggered> {
+export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInput): Promise<Triggered> {
   const due = await dueOf(scope, input.trigger_id)
   if (due === undefined) return { skipped: 'The flow does not declare this trigger any more.' }
   if (due.paused) return { skipped: 'The schedule is paused.' }
   if (await isFromBefore(scope, input)) return { skipped: 'Its time came before the workspace was resumed.' }
-  const admitted = await admit(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
+  const admitted = await admitExecution(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
     id: scope.newId('run'),
     input: {},
     by: due.published_by,
@@ -78,7 +78,7 @@ const HEADERS = ['content-type', 'user-agent']
  * @throws Problem `state_conflict` where the trigger is paused, `conflict` where another body came under the same id,
  *   `body_invalid`, and as `startFlow` does
  */
-export async function deliver(
+export async function startByDelivery(
   scope: WorkspaceScope,
   triggerId: string,
   signed: Signed,
@@ -89,7 +89,7 @@ export async function deliver(
   if (due.paused) throw new Problem('state_conflict', { detail: 'The webhook is paused.' })
   const input = webhookInput(signed, delivery, headersOf(due))
   const { id, isNew } = await claim(scope, triggerId, signed.id, delivery.body)
-  if (isNew || !(await hasBegun(scope, id))) {
+  if (isNew || !(await hasStarted(scope, id))) {
     const trigger = { kind: 'webhook', id: triggerId } as const
     await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
   }
@@ -161,7 +161,7 @@ function textOf(body: Buffer): string {
 const HOPS = 'tenonhops'
 
 /** How many runs began one by the event of another before these were published. */
-export const hopsOf = (events: readonly JsonObject[]): number =>
+export const chainDepth = (events: readonly JsonObject[]): number =>
   Math.max(0, ...events.map((event) => Number(fieldOf(event, HOPS) ?? 0)))
 
 /** Events that have come together for a trigger. */
@@ -178,7 +178,7 @@ interface Together {
  * come.
  * @throws Problem as `startFlow` does
  */
-export async function beginByEvents(
+export async function startByEvents(
   scope: WorkspaceScope,
   { triggerId, version, events, hops }: Together,
 ): Promise<void> {
@@ -186,7 +186,7 @@ export async function beginByEvents(
   // Another version has other filters, and is shown the events as well.
   if (due === undefined || due.paused || due.version !== version) return
   const id = executionOf(triggerId, events)
-  if (await hasBegun(scope, id)) return
+  if (await hasStarted(scope, id)) return
   const input = inputOf(events, (due.spec as unknown as EventSpec).read)
   const trigger = { kind: 'event', id: triggerId, hops } as const
   await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })

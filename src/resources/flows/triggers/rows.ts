@@ -26,7 +26,7 @@ export function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigg
 
 /** What a compiled flow declares; what it declares twice counts once. */
 export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
-  const all = DECLARABLE.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
+  const all = TRIGGER_KINDS.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
   return all.filter(({ key }, index) => all.findIndex((one) => one.key === key) === index)
 }
 
@@ -34,7 +34,7 @@ export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
  * Statements for the transaction that publishes a version, after the one that makes it: what is new comes, what has the
  * same key stays itself, paused or not, what is gone goes.
  */
-export function reconciled(scope: WorkspaceScope, flowId: string, version: number, ir: FlowIR): Sql[] {
+export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: number, ir: FlowIR): Sql[] {
   const wanted = JSON.stringify(declared(ir).map((one) => ({ id: scope.newId('trg'), ...one })))
   return [
     sql`delete from flow_triggers where flow_id = ${flowId}
@@ -48,10 +48,10 @@ export function reconciled(scope: WorkspaceScope, flowId: string, version: numbe
 }
 
 /** For the transaction that deletes a flow. @param unless a condition under which it stays */
-export const removed = (flowId: string, unless: Sql): Sql =>
+export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
   sql`delete from flow_triggers where flow_id = ${flowId} and not ${unless}`
 
-export const DECLARABLE: readonly TriggerKind[] = [schedules, webhooks, events]
+export const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
 
 /** Long enough for the change to be written; until then a crash leaves the outside as it was. */
 const REPAIR_AFTER_MS = 10_000
@@ -74,12 +74,14 @@ export async function changeTriggers<T>(
   await startRepair(scope, input)
   const result = await change()
   // What was changed stays so; the workflow does what could not be done here.
-  await register(scope, input).catch((error: unknown) => scope.report(error, 'triggers are registered later'))
+  await syncTriggers(scope, input).catch((error: unknown) =>
+    scope.report(error, 'triggers are registered later'),
+  )
   return result
 }
 
 /** Whether triggers of these kinds have anything outside the database. */
-export const isOutside = (triggers: readonly Pick<Trigger, 'kind'>[]): boolean =>
+export const hasExternalState = (triggers: readonly Pick<Trigger, 'kind'>[]): boolean =>
   triggers.some(({ kind }) => outsideOf(kind) !== undefined)
 
 async function startRepair(scope: WorkspaceScope, input: RegistrationInput): Promise<void> {
@@ -99,7 +101,10 @@ async function startRepair(scope: WorkspaceScope, input: RegistrationInput): Pro
  * Brings what is outside to what the rows say. Where they have changed meanwhile, once more: of several at once, the last
  * to end has seen the last change. Idempotent.
  */
-export async function register(scope: WorkspaceScope, { flow_id, before }: RegistrationInput): Promise<void> {
+export async function syncTriggers(
+  scope: WorkspaceScope,
+  { flow_id, before }: RegistrationInput,
+): Promise<void> {
   const known = new Map(before.map(({ id, kind }) => [id, kind]))
   let done = ''
   for (;;) {
@@ -118,5 +123,5 @@ export async function register(scope: WorkspaceScope, { flow_id, before }: Regis
 }
 
 function outsideOf(kind: Trigger['kind']) {
-  return DECLARABLE.find((one) => one.kind === kind)?.outside
+  return TRIGGER_KINDS.find((one) => one.kind === kind)?.outside
 }

@@ -36,9 +36,7 @@ interface NewSecrets {
   /** For the transaction that publishes the version, after its triggers: a webhook that has a secret keeps it. */
   readonly statement: Sql
   /** @param rows of the statement. A new secret is shown this once. */
-  readonly shown: (
-    rows: readonly object[],
-  ) => readonly {
+  readonly shown: (rows: readonly object[]) => readonly {
     readonly id: string
     readonly name: string
     readonly url: string
