@@ -49,7 +49,8 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
     trigger: { kind: 'schedule', id: input.trigger_id },
   })
   if (admitted === undefined) return { skipped: 'The flow is gone.' }
-  if (!admitted.isToBegin) return { skipped: 'It waits for a place of its flow, and begins when it has one.' }
+  if (!admitted.shouldStart)
+    return { skipped: 'It waits for a place of its flow, and begins when it has one.' }
   const { after_ms = 0 } = specOf(due)
   return { workflow_id: admitted.workflowId, run: admitted.run, after_ms }
 }
