@@ -1,4 +1,4 @@
-/** Tenants: created by operators through a provisioning workflow. */
+/** Tenants and their workspaces: create, read, list, and check that they are active. */
 
 import Type, { type Static } from 'typebox'
 import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../core/object-key.ts'
@@ -44,20 +44,23 @@ export async function findTenant(scope: AdminScope, id: string): Promise<Tenant>
   return tenant
 }
 
+/** `POST` of a record that a job makes: 201 with the record if the job ends in time, else 202 with the job. */
+const provisioned = (path: string) => ({
+  method: 'POST' as const,
+  path,
+  body: '*',
+  headers: { wait: 'prefer' as const },
+  status: (output: object) => ('type' in output ? 202 : 201),
+  location: (output: { readonly id: string }) => `${'type' in output ? '/v1/operations' : path}/${output.id}`,
+})
+
 export const createTenant = onStructure({
   name: 'tenant.create',
   summary: 'Create a tenant',
   roles: OPERATORS,
   input: Input({ name: Name, slug: Slug, wait: Wait }),
   output: Type.Union([Tenant, Job]),
-  http: {
-    method: 'POST',
-    path: '/v1/tenants',
-    body: '*',
-    headers: { wait: 'prefer' },
-    status: (output) => ('type' in output ? 202 : 201),
-    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : `/v1/tenants/${output.id}`),
-  },
+  http: provisioned('/v1/tenants'),
   run: async (scope, { name, slug, wait = 0 }) => {
     const tenantId = scope.newId('ten')
     const insert = sql`
@@ -146,14 +149,7 @@ export const createWorkspace = onStructure({
     wait: Wait,
   }),
   output: Type.Union([Workspace, Job]),
-  http: {
-    method: 'POST',
-    path: '/v1/workspaces',
-    body: '*',
-    headers: { wait: 'prefer' },
-    status: (output) => ('type' in output ? 202 : 201),
-    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : `/v1/workspaces/${output.id}`),
-  },
+  http: provisioned('/v1/workspaces'),
   run: async (scope, input) => {
     const tenantId = resolveTenant(scope, input.tenant_id)
     await requireActiveTenant(scope, tenantId)

@@ -14,7 +14,7 @@ import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { inThread, type Tasks } from '../threads/run.ts'
 import { FlowFacts } from './facts.ts'
-import { changeTriggers, deleteTriggers, hasExternalState } from './triggers/rows.ts'
+import { changeTriggers, deleteTriggers } from './triggers/rows.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -206,7 +206,7 @@ export const deleteFlow = flowOperation({
           // One was started in between: it holds on to its version.
           throw violated(error) === undefined ? error : stillOpen
         })
-    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, hasExternalState, remove)
+    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, [], remove)
     if (locked === undefined) throw notFound('flow')
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }

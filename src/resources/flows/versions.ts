@@ -21,8 +21,7 @@ import {
   Ws,
 } from './definitions.ts'
 import { watching } from './triggers/events.ts'
-import { changeTriggers, declared, hasExternalState, replaceTriggers } from './triggers/rows.ts'
-import type { Trigger } from './triggers/trigger.ts'
+import { changeTriggers, declared, replaceTriggers } from './triggers/rows.ts'
 import { newSecrets } from './triggers/webhooks.ts'
 
 export const FlowVersion = Type.Object({
@@ -93,8 +92,7 @@ export const publishFlow = flowOperation({
             detail: 'The flow was published by another request at the same time.',
           })
         })
-    const isNeeded = (before: readonly Trigger[]) => hasExternalState([...before, ...declared(ir)])
-    const answers = await changeTriggers(scope, id, isNeeded, publish)
+    const answers = await changeTriggers(scope, id, declared(ir), publish)
     const [version] = answers[1] ?? []
     const webhooks = [...hooks.shown(answers.at(-1) ?? [])]
     const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }

@@ -1,4 +1,4 @@
-/** Functions: deployed as immutable versions of a source, configured, read, listed, deleted. */
+/** Functions: deploy immutable versions of a source, configure, read, list, delete, invoke. */
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
@@ -26,7 +26,7 @@ const FunctionName = Type.String({
   description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
 })
 
-const settings = {
+const Config = Type.Object({
   timeout: Duration(
     `Until it is ended; at most ${timeout.max / 1_000}s, ${timeout.default / 1_000}s where it was never set.`,
   ),
@@ -36,18 +36,10 @@ const settings = {
     description: `Megabytes that its process may hold; ${memory.default} where it was never set.`,
   }),
   anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
-}
-const Config = Type.Object(settings)
+})
 type Config = Static<typeof Config>
 /** Each member that is named is set; the others stay. */
-const ConfigChange = Type.Object(
-  {
-    timeout: Type.Optional(settings.timeout),
-    memory_mb: Type.Optional(settings.memory_mb),
-    anon: Type.Optional(settings.anon),
-  },
-  { additionalProperties: false },
-)
+const ConfigChange = Type.Partial(Config, { additionalProperties: false })
 
 export const DEFAULTS: Config = {
   timeout: `${timeout.default / 1_000}s`,
@@ -133,7 +125,7 @@ export const createFunction = onStructure({
   },
 })
 
-/** All faults at once; the text names the first. */
+/** Has all errors as members; the text names the first. */
 function functionInvalid(faults: readonly Fault[]): Problem {
   const [first] = faults
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
@@ -256,13 +248,13 @@ export const invokeFunction = inWorkspace({
   run: (scope, asked) => invoke(scope, asked),
 })
 
-/** The same for a run of a flow, with handles of its secrets in the input: they become values where the code runs. */
+/** `function.invoke` for a flow whose input has handles of secrets: they become values where the code runs. */
 export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
   ...invokeFunction,
   run: (scope, asked) => invoke(scope, asked, secrets),
 })
 
-/** The same with a fixed version, for tools of MCP servers: a redeployed function does not change what is published. */
+/** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
 export const invokeVersion = inWorkspace({
   ...invokeFunction,
   input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
@@ -306,7 +298,7 @@ async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
   throw notFound(scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function')
 }
 
-/** Asked again for the same run, as by a retried activity, it waits for the run that is there. */
+/** A second call for the same run, such as a retried activity, waits for the first. */
 async function runOnce(
   scope: WorkspaceScope,
   invoked: Invoked,
@@ -330,7 +322,7 @@ async function runOnce(
   return runsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
 }
 
-/** The run's id helps everybody; what the function printed, and where it failed, is its owner's alone. */
+/** Anon callers see the id of the run, and neither its output nor where it failed. */
 function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
   const { code, detail, members } = problem
   return new Problem(code, {

@@ -135,7 +135,7 @@ const setSchedulePaused = (paused: boolean, summary: string) =>
       const write = () =>
         scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now()
           where id = ${id}`)
-      await changeTriggers(scope, flow_id, () => true, write)
+      await changeTriggers(scope, flow_id, [], write)
       return findSchedule(scope, id)
     },
   })

@@ -1,4 +1,4 @@
-/** The triggers of a flow as rows: read, and brought to what a version declares. */
+/** Stores the triggers that a version declares, and keeps what they have outside the database in line with their rows. */
 
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { RegistrationInput } from '../../../core/trigger.ts'
@@ -24,15 +24,15 @@ export function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigg
   )
 }
 
-/** What a compiled flow declares; what it declares twice counts once. */
+/** The triggers that a compiled flow declares; one that is declared twice counts once. */
 export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
   const all = TRIGGER_KINDS.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
   return all.filter(({ key }, index) => all.findIndex((one) => one.key === key) === index)
 }
 
 /**
- * Statements for the transaction that publishes a version, after the one that makes it: what is new comes, what has the
- * same key stays itself, paused or not, what is gone goes.
+ * Statements for the transaction that publishes a version, after the one that inserts it. A trigger keeps its id and its
+ * pause from version to version by its key.
  */
 export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: number, ir: FlowIR): Sql[] {
   const wanted = JSON.stringify(declared(ir).map((one) => ({ id: scope.newId('trg'), ...one })))
@@ -53,52 +53,44 @@ export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
 
 export const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
 
-/** Long enough for the change to be written; until then a crash leaves the outside as it was. */
+/** Long enough for the change to be written. */
 const REPAIR_AFTER_MS = 10_000
 
 /**
- * Changes the triggers of a flow, and then the outside. The workflow that will look after the latter is started first:
- * whoever is killed anywhere in between leaves it to that.
- * @param isNeeded whether there is anything outside before or after the change
+ * Changes the triggers of a flow, then their external state. A delayed workflow that repairs the latter is started first, so
+ * that a crash in between leaves nothing inconsistent.
+ * @param declares the triggers that the change adds
  * @throws Problem `dependency_unavailable` without Temporal: then nothing was changed
  */
 export async function changeTriggers<T>(
   scope: WorkspaceScope,
   flowId: string,
-  isNeeded: (before: readonly Trigger[]) => boolean,
+  declares: readonly Pick<Trigger, 'kind'>[],
   change: () => Promise<T>,
 ): Promise<T> {
   const before = await triggersOf(scope, flowId)
-  if (!isNeeded(before)) return change()
+  if (![...before, ...declares].some(({ kind }) => externalOf(kind) !== undefined)) return change()
   const input = { flow_id: flowId, before: before.map(({ id, kind }) => ({ id, kind })) }
-  await startRepair(scope, input)
+  await runsOf(scope).start({
+    type: 'registration',
+    queue: QUEUES.provisioning,
+    subject: flowId,
+    uuid: scope.uuid(),
+    input,
+    summary: 'Triggers of a flow are registered',
+    attributes: { FlowId: flowId },
+    delayMs: REPAIR_AFTER_MS,
+  })
   const result = await change()
-  // What was changed stays so; the workflow does what could not be done here.
+  // The change stands; the workflow repeats what failed here.
   await syncTriggers(scope, input).catch((error: unknown) =>
-    scope.report(error, 'triggers are registered later'),
+    scope.report(error, 'trigger registration deferred'),
   )
   return result
 }
 
-/** Whether triggers of these kinds have anything outside the database. */
-export const hasExternalState = (triggers: readonly Pick<Trigger, 'kind'>[]): boolean =>
-  triggers.some(({ kind }) => outsideOf(kind) !== undefined)
-
-async function startRepair(scope: WorkspaceScope, input: RegistrationInput): Promise<void> {
-  await runsOf(scope).start({
-    type: 'registration',
-    queue: QUEUES.provisioning,
-    subject: input.flow_id,
-    uuid: scope.uuid(),
-    input,
-    summary: 'Triggers of a flow are registered',
-    attributes: { FlowId: input.flow_id },
-    delayMs: REPAIR_AFTER_MS,
-  })
-}
-
 /**
- * Brings what is outside to what the rows say. Where they have changed meanwhile, once more: of several at once, the last
+ * Brings external state in line with the rows, and again if they have changed meanwhile: of several calls at once, the last
  * to end has seen the last change. Idempotent.
  */
 export async function syncTriggers(
@@ -112,16 +104,16 @@ export async function syncTriggers(
     const seen = JSON.stringify(rows)
     if (seen === done) return
     for (const [id, kind] of known) {
-      if (!rows.some((row) => row.id === id)) await outsideOf(kind)?.unregister(scope, { id, flow_id })
+      if (!rows.some((row) => row.id === id)) await externalOf(kind)?.unregister(scope, { id, flow_id })
     }
     for (const row of rows) {
-      await outsideOf(row.kind)?.register(scope, row)
+      await externalOf(row.kind)?.register(scope, row)
       known.set(row.id, row.kind)
     }
     done = seen
   }
 }
 
-function outsideOf(kind: Trigger['kind']) {
+function externalOf(kind: Trigger['kind']) {
   return TRIGGER_KINDS.find((one) => one.kind === kind)?.outside
 }
