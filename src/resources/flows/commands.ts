@@ -1,4 +1,4 @@
-/** Commands to an execution that goes on. Each finds it in the caller's own workspace before anything is asked of it. */
+/** Commands to an open execution: signal, approve, retry or skip a step, cancel, pause, resume, patch data. */
 
 import Type from 'typebox'
 import { checkJson } from '../../core/json.ts'
@@ -15,7 +15,7 @@ import { leaveQueue } from './places.ts'
 import { decidedIn, flowsRunBy } from './recorded.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
-export const Step = Type.Optional(
+const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
@@ -24,22 +24,19 @@ export const Step = Type.Optional(
 )
 
 interface Open {
+  readonly id: string
   readonly workflow_id: string
   readonly ended_at: string | null
 }
 
 /** @throws Problem `not_found`, or `state_conflict` where it has ended */
-export async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
+async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
   const row = existing(
     'execution',
-    await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`),
+    await scope.row<Open>(sql`select id, workflow_id, ended_at from executions where id = ${id}`),
   )
-  if (row.ended_at !== null) throw ended()
+  if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
   return row
-}
-
-function ended(): Problem {
-  return new Problem('state_conflict', { detail: 'The execution has ended.' })
 }
 
 /** An operation that sends a command to an open execution and returns the execution. */
@@ -98,11 +95,11 @@ export const approveExecution = flowOperation({
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
-    const { workflow_id } = await findOpen(scope, id)
-    const entry = await entryOf(scope, id, 'approve', step)
-    await refuseUnconfirmed(scope, id, entry)
+    const execution = await findOpen(scope, id)
+    const entry = await findStep(scope, id, 'approve', step)
+    await rejectUnconfirmed(scope, id, entry)
     const decided = { step: entry, decision: value } satisfies RunDecision
-    return tell(scope, { id, workflow_id }, { name: 'decide', value: decided })
+    return sendUpdate(scope, execution, { name: 'decide', value: decided })
   },
 })
 
@@ -111,7 +108,7 @@ export const approveExecution = flowOperation({
  * @param entry `pointer#iteration`
  * @throws Problem `state_conflict`
  */
-async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
+async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
   const { subject } = scope.actor
   const [pointer = '', iteration] = entry.split('#')
   const suspended = await scope.row(sql`
@@ -138,7 +135,7 @@ export const skipStep = flowOperation({
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
-    await refuseDecidedBelow(scope, id)
+    await rejectApprovedSubflows(scope, id)
     return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
   },
 })
@@ -160,7 +157,7 @@ export const cancelExecution = flowOperation({
  * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
  * @throws Problem `state_conflict`
  */
-export async function refuseDecidedBelow(scope: WorkspaceScope, id: string): Promise<void> {
+async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promise<void> {
   const flows = await flowsRunBy(scope, id)
   const decided = await decidedIn(scope, [...flows.keys()])
   const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
@@ -175,15 +172,15 @@ async function releaseStep(
   step: string | undefined,
   what: RunRelease['release'],
 ): Promise<Execution> {
-  const { workflow_id } = await findOpen(scope, id)
-  const value = { step: await entryOf(scope, id, undefined, step), release: what } satisfies RunRelease
-  return tell(scope, { id, workflow_id }, { name: 'release', value })
+  const execution = await findOpen(scope, id)
+  const value = { step: await findStep(scope, id, undefined, step), release: what } satisfies RunRelease
+  return sendUpdate(scope, execution, { name: 'release', value })
 }
 
-/** @throws Problem `state_conflict` with the reason where the run refuses */
-export async function tell(
+/** @throws Problem `state_conflict` with the reason if the workflow rejects it */
+async function sendUpdate(
   scope: WorkspaceScope,
-  { id, workflow_id }: Pick<Open, 'workflow_id'> & { readonly id: string },
+  { id, workflow_id }: Open,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
   const answer = (await runsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
@@ -195,8 +192,8 @@ export async function tell(
   return readExecution(scope, id)
 }
 
-/** The entry that is meant: given as such, or the one open step of that name, or the only one that can be. */
-export async function entryOf(
+/** Resolves a step to `pointer#iteration`: given as such, the one open step of that name, or the only one that waits. */
+async function findStep(
   scope: WorkspaceScope,
   id: string,
   kind: string | undefined,
@@ -241,8 +238,7 @@ export const resumeExecution = flowOperation({
 })
 
 async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Promise<Execution> {
-  const { workflow_id } = await findOpen(scope, id)
-  return tell(scope, { id, workflow_id }, { name: 'pause', value })
+  return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
 }
 
 export const patchExecution = flowOperation({
@@ -264,11 +260,11 @@ export const patchExecution = flowOperation({
       throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })
     for (const [name, value] of Object.entries({ context, input }))
       if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
-    const { workflow_id } = await findOpen(scope, id)
-    await refuseDecidedBelow(scope, id)
-    const held = input === undefined ? {} : { step: await entryOf(scope, id, undefined, step), input }
+    const execution = await findOpen(scope, id)
+    await rejectApprovedSubflows(scope, id)
+    const held = input === undefined ? {} : { step: await findStep(scope, id, undefined, step), input }
     const by = scope.actor.subject
     const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
-    return tell(scope, { id, workflow_id }, { name: 'patch', value })
+    return sendUpdate(scope, execution, { name: 'patch', value })
   },
 })
