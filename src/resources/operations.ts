@@ -1,4 +1,4 @@
-/** Long work that can be asked after: one record per provisioning, with its steps. */
+/** Long-running jobs (`/v1/operations`): their records, and the provisioning of tenants and workspaces in steps. */
 
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
@@ -67,7 +67,7 @@ export const listOperations = onStructure({
   },
 })
 
-/** What can be provisioned, and through which steps. Steps are idempotent: each may run again after a crash. */
+/** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
 const PLANS = {
   tenant: ['encryption_key', 'activate_tenant'],
   workspace: ['bucket', 'storage_identity', 'activate_workspace'],

@@ -1,4 +1,4 @@
-/** Settings of a workspace: experimental features, what anon keys may do, addresses its flows may reach although they are not public. */
+/** Settings of a workspace: experimental features, rights of anon keys, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
 import { ADMINS } from '../core/policy.ts'
@@ -134,7 +134,7 @@ export async function egressAllowedNow(scope: WorkspaceScope): Promise<readonly 
   return row?.allow ?? []
 }
 
-/** Whether the workspace has switched it on. The scope is an admin's. */
+/** True if the workspace has switched it on. The scope is an admin's. */
 export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promise<boolean> {
   const row = await scope.row<{ on: boolean }>(
     sql`select experimental @> ${JSON.stringify([feature])}::jsonb as on from services`,

@@ -1,4 +1,4 @@
-/** Passes changes of documents on, from the outbox to the streams: in order, at least once, by one process at a time. */
+/** Outbox relay: appends document changes to the streams in order, at least once, in one process at a time. */
 
 import { Redis, type Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
@@ -28,22 +28,22 @@ export class Relay {
   constructor(database: Database, valkeyUrl: string, log: Log) {
     this.#turn = new Turn(database, DUTY, log)
     this.#appender = new Appender(valkeyUrl, (error) =>
-      log.debug({ err: error }, 'valkey connection of the relay'),
+      log.debug({ err: error }, 'valkey connection of the relay failed'),
     )
   }
 
-  /** Runs until it is closed. Nothing leaves the outbox before the stream has taken it. */
+  /** Runs until it is closed. A row is deleted only after the stream has stored it. */
   start(): void {
     this.#turn.start((held) => this.#passOn(new Outbox(held.system), held))
   }
 
-  /** Finishes what it has begun to pass on. */
+  /** Waits for the batch under way. */
   async close(): Promise<void> {
     await this.#turn.close()
     this.#appender.close()
   }
 
-  /** Looks seldom where nothing happens; where something does, it lets a few come together, since each look has a price. */
+  /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
   async #passOn(outbox: Outbox, held: Held): Promise<void> {
     const backoff = new Backoff(LIMITS.relayPollMs)
     let passedOn: readonly Taken[] = []
@@ -95,7 +95,7 @@ export class Appender {
   }
 
   /**
-   * Returns when the server has taken all of it. Where it fails, some streams may have their part.
+   * Resolves when the server has stored all messages. If it fails, some streams may have theirs.
    * @throws Problem `dependency_unavailable`
    */
   async append(messages: readonly StreamMessage[]): Promise<void> {
@@ -118,7 +118,7 @@ export class Appender {
     this.#redis = undefined
   }
 
-  /** Whether the stream should be weighed: not after every change, since that takes the server a walk through it. */
+  /** True if the stream's memory should be measured, which is too expensive after every change. */
   #isDue(key: StreamKey, part: readonly StreamMessage[]): boolean {
     const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
     this.#unweighed.delete(key)
@@ -152,7 +152,7 @@ export class Appender {
   }
 }
 
-/** In order, and nothing where the server has no room. As one command it costs half of what so many do. */
+/** All in order, or none if the server has no memory. One script costs half as much as single commands. */
 async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMessage[]): Promise<void> {
   const words = part.flatMap(({ message }) => {
     const [, ...told] = addition(key, message, LIMITS.changesKeptPerWorkspace)
@@ -161,7 +161,7 @@ async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMess
   await redis.addAll(key, ...words)
 }
 
-/** Drops the oldest of a stream whose documents take more memory than one workspace may have of it. */
+/** Drops the oldest entries of a stream that takes more memory than one workspace may use. */
 async function lighten(redis: Redis, key: StreamKey): Promise<void> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
   const share = LIMITS.changesBytesMax / (bytes ?? 1)
@@ -174,7 +174,7 @@ export interface StreamMessage {
   readonly message: Message
 }
 
-/** With its place in the outbox. */
+/** A message with its key in the outbox. */
 export interface Taken extends StreamMessage {
   readonly tenantId: TenantId
   readonly seq: number
@@ -199,7 +199,7 @@ interface Row {
 
 export class Outbox {
   readonly #system: SystemScope
-  /** Where more tenants have changes than take part at once: the last one that did. */
+  /** The last tenant of the batch before, if more tenants have changes than one batch serves. */
   #after = ''
 
   /** @param system of a session, which holds the lock */

@@ -1,4 +1,4 @@
-/** One Deno process for one call: isolated, without permissions, watched from outside, killed at its end. Never used twice. */
+/** Runs one call in one Deno process without permissions, limits its time, memory and output, and kills it. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -152,7 +152,7 @@ export class FunctionProcess {
     return ending.kind === 'died' && this.#log.ranOutOfMemory ? { kind: 'memory' } : ending
   }
 
-  /** The guest's first line names its version. User code has not been sent yet, so this line is the guest's. */
+  /** The first line names Deno's version. It can be trusted, since user code has not been sent yet. */
   async #becomesReady(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<string>()
     let line = ''
@@ -225,14 +225,14 @@ export class Reply {
     return { kind, text: this.#got.toString('utf8', from, from + bytes) }
   }
 
-  /** What was printed before the frame, if any. */
+  /** Output before the frame. */
   noise(): Buffer {
     const at = this.#got.indexOf(this.#mark)
     return at < 0 ? this.#got : this.#got.subarray(0, at)
   }
 }
 
-/** What a function printed; the last 64 KiB are kept. */
+/** Output of a function; the last 64 KiB are kept. */
 export class Log {
   #kept: Buffer = Buffer.alloc(0)
   #bytes = 0

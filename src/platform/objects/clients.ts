@@ -1,4 +1,4 @@
-/** S3 clients of workspaces: each with the workspace's own key, all over the same few connections. */
+/** S3 clients: one per workspace with its own key over shared connections, and one with the root identity that makes buckets. */
 
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
@@ -138,7 +138,7 @@ export class Objects {
 
   /**
    * Makes a bucket for its owner. Idempotent for the same owner, by a tag that is set when it is made; a bucket that
-   * is there without that tag belongs to somebody else, whatever our database says.
+   * exists without that tag belongs to another owner, whatever the database says.
    * @throws Problem `conflict`, or `dependency_unavailable`
    */
   async makeBucket(name: string, owner: string): Promise<void> {

@@ -1,4 +1,4 @@
-/** IAM at the object store, with the root identity: one user per workspace, who may use exactly its bucket. */
+/** IAM at the object store: one user per workspace, with a policy for exactly its bucket. */
 
 import {
   CreateAccessKeyCommand,
@@ -33,7 +33,7 @@ const ACTIONS: Readonly<Record<StorageAction, readonly string[]>> = {
   list: ['s3:ListBucket'],
   admin: ['s3:*'],
 }
-/** What the platform does for a workspace. Not `admin`: with it, a workspace could open its bucket to others. */
+/** Rights of a workspace's user. Not `admin`: with it, a workspace could open its bucket to others. */
 const GRANTED: readonly StorageAction[] = ['read', 'write', 'list']
 
 const POLICY = 'own-bucket'
@@ -91,7 +91,7 @@ export class StorageIdentities {
     })
   }
 
-  /** A new key; its secret is known to nobody else. */
+  /** Makes a key; its secret is returned only here. */
   async newKey(workspaceId: WorkspaceId): Promise<StorageKey> {
     const made = await answered(() =>
       this.#iam.send(new CreateAccessKeyCommand({ UserName: userOf(workspaceId) })),
@@ -153,7 +153,7 @@ export class StorageAdmin {
   async newKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
     const { identities, objectClients } = this.#parts
     await identities.ensureUser(ref.workspaceId, bucket)
-    // What crashed attempts have left would count against the store's limit of keys.
+    // Keys that crashed attempts left behind count against the store's limit.
     await identities.keepOnly(ref.workspaceId, undefined)
     const key = await identities.newKey(ref.workspaceId)
     return { access_key_id: key.accessKeyId, sealed: objectClients.seal(ref, key) }

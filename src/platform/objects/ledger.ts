@@ -1,4 +1,4 @@
-/** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
+/** Counts the bytes of a workspace's objects against its quota: reserves before an upload, settles after it. */
 
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -9,7 +9,7 @@ import type { Database } from '../pg/database.ts'
 import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
 
-/** Asks the store how many bytes an object has; 0 where there is none. */
+/** Measures an object at the store in bytes; 0 if there is none. */
 export type Measure = (object: Stored) => Promise<number>
 
 /**
@@ -38,7 +38,7 @@ export class ObjectLedger {
 
   /**
    * Room for so many bytes of an upload in all.
-   * @returns false where nobody has limited them
+   * @returns false if there is no limit
    * @throws Problem `quota_exceeded`, also once it is known what became of uploads whose process died
    */
   async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
@@ -51,7 +51,7 @@ export class ObjectLedger {
     }
   }
 
-  /** After whatever may have changed an object. Where nobody has limited the bytes, one question. */
+  /** Measures an object that may have changed and records its size. One query if there is no limit. */
   async settle(object: Stored, upload = ''): Promise<void> {
     const [[row] = []] = await this.#ask(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
@@ -97,7 +97,7 @@ export class ObjectLedger {
     return row?.['limited'] === true
   }
 
-  /** A few uploads that nobody ends any more. @returns how many */
+  /** Settles a few uploads whose lease has expired. @returns how many */
   async #settleExpired(): Promise<number> {
     const [rows = []] = await this.#ask(
       sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LEDGER_LIMITS.uploadsSettledAtOnce}`,
@@ -148,7 +148,7 @@ export class Reservation {
   }
 
   /**
-   * The upload, for which there is room from its beginning and which is settled however it ends.
+   * Runs an upload with a reservation from its beginning, and settles it however it ends.
    * @param bytes that were announced
    * @throws Problem `quota_exceeded`, and what `work` throws
    */
@@ -156,7 +156,7 @@ export class Reservation {
     await this.cover(bytes)
     const settle = () => this.#ledger.settle(this.#object, this.#upload)
     const made = await work().catch(async (error: unknown) => {
-      // The store may be what failed: then the room stays taken until its lease runs out, and the store is asked again.
+      // If the store failed, the reservation stays until its lease expires; then the object is measured again.
       await settle().catch(() => {})
       throw error
     })

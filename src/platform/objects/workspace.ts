@@ -1,4 +1,4 @@
-/** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
+/** Reads and writes objects under the workspace's own key, so that the store itself rejects other buckets. */
 
 import type { Readable } from 'node:stream'
 import {
@@ -150,14 +150,14 @@ export class WorkspaceObjects {
     await this.#ledger.correct(bucket, await sizes())
   }
 
-  /** In a bucket of somebody else nothing can have come of an upload. */
+  /** Size in bytes; 0 in a bucket of another workspace, which no upload can have reached. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
     return this.#ask(target, (s3) => bytesOf(s3, target))
   }
 
-  /** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
+  /** False if there is no such object. Other errors are left to the next call, since the reply to HEAD has no body. */
   async #exists(target: Target): Promise<boolean> {
     try {
       await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
@@ -167,9 +167,9 @@ export class WorkspaceObjects {
     }
   }
 
-  /** As {@link #once}; again while the store has not heard that the bucket is the workspace's, or which key it has. */
+  /** As {@link #once}, repeated while the store does not know yet the workspace's policy or key. */
   #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
-    // What a workspace may do was written, and the gateways of the store hear of it one after the other.
+    // A new policy reaches the gateways of the store one after the other.
     const isUnheard = async (error: unknown) => {
       if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
       this.#clients.forget(this.#ref)

@@ -1,4 +1,4 @@
-/** Whose webhook an address is, and whether its secret has signed what came there: asked before any tenant is known. */
+/** Finds the webhook of an address and verifies the delivery's signature (Standard Webhooks 1.0), before any tenant is known. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
@@ -8,7 +8,7 @@ import { sql } from '../pg/sql.ts'
 import { purposeIn, type Secrets } from '../secrets.ts'
 import { SystemScope } from '../system.ts'
 
-/** A delivery that somebody with the secret has signed. Made here and by nobody else. */
+/** A delivery with a verified signature. */
 export interface Received {
   readonly ref: WorkspaceRef
   readonly triggerId: string
@@ -30,7 +30,7 @@ export class Webhooks {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   readonly #now: () => number
-  /** Of nobody: so that an address that is none takes as long. */
+  /** A secret of no webhook, so that an unknown address takes as long to reject. */
   readonly #none = makeSecret()
 
   /** @param now milliseconds since the epoch; tests have a clock of their own */
@@ -71,7 +71,7 @@ const refOf = ({ tenant_id, workspace_id }: SecretRow): WorkspaceRef => ({
   workspaceId: workspace_id,
 })
 
-/** What the secret of a webhook is sealed for. @param key of the trigger within its flow */
+/** The purpose that a webhook's secret is encrypted for. @param key of the trigger within its flow */
 export const webhookPurpose = (flowId: string, key: string): string => `webhook:${flowId}:${key}`
 
 /** A delivery as it came. */
@@ -82,7 +82,7 @@ export interface Delivery {
   readonly body: Buffer
 }
 
-/** What the sender has signed. */
+/** The verified id and time of a delivery. */
 export interface Signed {
   /** The same each time that the sender sends it again. */
   readonly id: string
@@ -114,7 +114,7 @@ export function sign(secret: string, id: string, sentSeconds: number, body: Buff
 }
 
 /**
- * What is signed, if one of the secrets has signed it and it is no older, and no more ahead of our clock, than
+ * Verifies that one of the secrets has signed the delivery, and that it differs from our clock by no more than
  * `webhookToleranceMs`. It takes as long whichever secret it was, and whether it was any.
  * @returns undefined where it is not, or not signed at all
  */
@@ -136,7 +136,7 @@ export function verify(
   return matches.includes(true) && isFresh ? { id, sentMs } : undefined
 }
 
-/** What is no signature of this version is compared as well, and is equal to none. */
+/** An invalid signature becomes zeros and is compared as well, so that it takes as long. */
 function macIn(text: string): Buffer {
   const mac = SIGNATURE.exec(text)?.[1]
   return mac === undefined ? Buffer.alloc(MAC_BYTES) : Buffer.from(mac, 'base64')

@@ -1,4 +1,4 @@
-/** Flow definitions: drafts in YAML, kept whether or not they compile; faults are part of the answer. */
+/** Flow definitions: stores drafts in YAML even if they do not compile, and returns their diagnostics. */
 
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import { compile } from '../../../flows-dsl/compile.ts'
@@ -62,7 +62,7 @@ export type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Fault, { description: 'What is hardly meant, and stops nothing.' })
 
-/** What is shown to who has written it. */
+/** The answer to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>

@@ -1,4 +1,4 @@
-/** Executions: each one durable workflow; what is read of it comes from our own projection. */
+/** Executions: starts, reads and lists them from the recorded projection, without asking Temporal. */
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
@@ -29,7 +29,7 @@ const Step = Type.Object({
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
 
-/** What a caller knows an execution by. */
+/** A caller's own key of an execution. */
 export const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,

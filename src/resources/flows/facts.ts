@@ -1,4 +1,4 @@
-/** What is known of a flow before it runs, as callers see it. */
+/** Summary of a compiled flow: functions, secrets, kinds of tasks, expected history events. */
 
 import Type, { type Static } from 'typebox'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'

@@ -1,4 +1,4 @@
-/** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
+/** Records the progress of an execution: its status, steps and events, written by its own activity. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -12,7 +12,7 @@ import { resumeAdmitted } from './begin.ts'
 import { ackSlot, releaseSlot } from './places.ts'
 
 /**
- * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended. Where a workflow task
+ * Idempotent: an update that comes twice has no further effect, and an ended execution stays ended. If a workflow task
  * was lost after it had written, what is written now is what has happened: which step has which number, too.
  * @throws Problem `not_found` where the execution is not of the scope's workspace
  */
@@ -81,7 +81,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   )
   if (row === undefined) throw notFound('execution')
   tellOfRecord(scope, id, update.ended_at !== undefined)
-  // Should this process end here, whoever mends finds them: they have their places.
+  // If this process dies here, the reconciler finds them by their slots.
   await resumeAdmitted(scope, next)
 }
 

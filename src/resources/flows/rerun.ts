@@ -1,4 +1,4 @@
-/** Executions that are run again: from the start or from a step, on the same input or another, by a newer version. */
+/** Reruns an execution from the start or from a step, with the same or another input and version. */
 
 import Type, { type Static } from 'typebox'
 import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
@@ -136,7 +136,7 @@ async function planOf(
     return { plan: { ...none, again: asking.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
-  // What began before it and has ended by then; of those that end in the same moment, which is the moment it begins in.
+  // Steps that began before it and had ended when it began.
   const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const decided = await decidedIn(
@@ -181,7 +181,7 @@ async function irOf(scope: WorkspaceScope, flow: string, version: number): Promi
   return JSON.parse(row.ir) as FlowIR
 }
 
-/** What is to run. */
+/** The execution to be planned. */
 interface Next {
   readonly ir: FlowIR
   /** The subject that starts it. */
@@ -190,14 +190,14 @@ interface Next {
   readonly changed: string | undefined
 }
 
-/** What is known of the execution that is repeated. */
+/** The record of the execution that is repeated. */
 interface RerunRecord {
   readonly from: RecordedStep
   /** That the outside had answered before `from` began; one more than may be taken over tells of more. */
   readonly answered: readonly AnsweredStep[]
   readonly asking: readonly RecordedStep[]
   readonly undoing: readonly { readonly pointer: string }[]
-  /** What people have decided in the flows that it ran, by the ids of their executions. */
+  /** Approvals of the flows that it ran, by the ids of their executions. */
   readonly decided: ReadonlyMap<string, Decided>
 }
 
@@ -240,7 +240,7 @@ function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
   return steps.filter((step) => step.place === null || last.get(step.place) === step)
 }
 
-/** What `emit` and `wait` yield is computed, not answered. */
+/** The outputs of `emit` and `wait` are computed anew. */
 function reusedOf(step: AnsweredStep, { decided }: RerunRecord): Reused {
   const { kind, answer, error, digest, child } = step
   const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
@@ -279,7 +279,7 @@ function decidersOf({ answer }: AnsweredStep): string[] {
   return decisions.map(({ by }) => by)
 }
 
-/** What a `listen` has done for an event belongs to that event, and no other: it is taken over as a whole. */
+/** True for steps that a `listen` ran for an event; a `listen` is reused as a whole. */
 const isOfEvent = (pointer: string) => /\/foreach\/do\/\d/.test(pointer)
 const isUndoing = (pointer: string) => UNDOING.test(pointer)
 const UNDOING = /\/compensate\/\d/
@@ -323,7 +323,7 @@ function unknownOf(
   return `The record of the flow that \`${step.name}\` ran is gone, and with it who decided there: rerun it from there or before.`
 }
 
-/** What was undone is not there any more, whatever the record says of it. */
+/** A step that was compensated cannot be reused. */
 function undoneOf({ undoing }: RerunRecord, reused: readonly AnsweredStep[]): string | undefined {
   const undone = undoing.map(({ pointer }) => pointer.slice(0, pointer.search(UNDOING)))
   const first = reused.find(({ pointer }) =>
@@ -349,7 +349,7 @@ function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly Task
     : undefined
 }
 
-/** What is the same task in another version of the flow. @returns names of lists and tasks in turn: `/do/1/ship/try/0/send` is `['do', 'ship', 'try', 'send']` */
+/** Names that identify a task across versions of the flow. @returns names of lists and tasks in turn: `/do/1/ship/try/0/send` is `['do', 'ship', 'try', 'send']` */
 function namesOf(pointer: string): string[] {
   const names: string[] = []
   let isName = false

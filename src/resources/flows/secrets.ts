@@ -1,4 +1,4 @@
-/** Secrets of flows: written, listed by name and deleted by admins; their values are never shown again. */
+/** Secrets of flows: stores, lists and deletes them, encrypts their values, and derives the handles that stand for them. */
 
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/use/secrets.ts'
@@ -142,7 +142,7 @@ export async function valuesOf(
   return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
 }
 
-/** What `$secrets` shows of a secret in a run: a handle, or handles at the places of the texts; one where it is missing. */
+/** The value of a secret in `$secrets`: a handle for each text, in the same structure; one handle if the secret is missing. */
 export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
   return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
 }
@@ -180,7 +180,7 @@ function mapped(value: SecretValue, pointer: string, of: (pointer: string) => st
   return Object.fromEntries(members)
 }
 
-/** What is no object and no list, whatever it is. */
+/** All values that are neither objects nor lists, of any type. */
 function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
   if (typeof value !== 'object' || value === null) return [{ pointer, name, text: value }]
   const named = !Array.isArray(value)
@@ -189,7 +189,7 @@ function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
   )
 }
 
-/** What is wrong with a value; the value itself is not repeated. */
+/** Errors of a value, which do not repeat it. */
 function faultsOf(value: unknown): readonly InputError[] {
   const fault = (pointer: string, detail: string): InputError => ({
     in: 'body',

@@ -1,4 +1,4 @@
-/** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
+/** Analyses a flow's source without storing it: simulation, graph, and the documentation of diagnostics. */
 
 import Type from 'typebox'
 import { FAULTS, type FaultCode } from '../../../flows-dsl/faults.ts'
@@ -113,7 +113,7 @@ function refuseDeep(given: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** What an execution was given and answered, in the order in which its steps were entered. */
+/** Input and answers of an execution, in the order in which its steps were entered. */
 async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
   const { input } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`

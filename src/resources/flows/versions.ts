@@ -1,4 +1,4 @@
-/** Flow versions: compiled at publish, immutable from then on. */
+/** Flow versions, compiled at publish and immutable, and aliases that select one or several by weight. */
 
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
@@ -34,7 +34,7 @@ export const FlowVersion = Type.Object({
 })
 export type FlowVersion = Static<typeof FlowVersion>
 
-/** What is shown to who publishes it. */
+/** The answer to publishing. */
 const Published = Type.Object({
   ...FlowVersion.properties,
   warnings: Warnings,
@@ -100,7 +100,7 @@ export const publishFlow = flowOperation({
   },
 })
 
-/** A secret that a definition declares, and the place of its name there. */
+/** A secret that a definition declares, and the location of its name. */
 interface DeclaredSecret extends Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'> {
   readonly name: string
 }

@@ -1,4 +1,4 @@
-/** The live stream of an execution: what has happened in it, then what happens, until it has ended. */
+/** Streams the events of an execution, past and live, as CloudEvents until it ends. */
 
 import Type from 'typebox'
 import { lifecycleType } from '../../../flows-dsl/lifecycle.ts'
@@ -58,7 +58,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       // A number that no event has yet is of no stream of this execution.
       if (after > seen.events) sink.send(gap(seen.events))
       void viewing.send().catch((error: unknown) => {
-        scope.report(error, 'an execution that is watched')
+        scope.report(error, 'execution stream failed')
         sink.end('unavailable')
       })
       return () => {
@@ -71,7 +71,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
 
 const gap = (after: number) => frame({ event: 'gap', data: { after } })
 
-/** One who watches, and how far the stream has got. */
+/** One stream of events to one client. */
 class Viewing {
   isOver = false
   readonly #scope: WorkspaceScope
@@ -88,7 +88,7 @@ class Viewing {
     this.#toldSuspended = watched.sight.suspended
   }
 
-  /** What is past and what comes, a page at a time and no faster than it is taken. Ends with the execution. */
+  /** Sends past and new events, a page at a time and no faster than the client reads. Ends with the execution. */
   async send(): Promise<void> {
     while (!this.isOver) {
       // Asked for before anything is read: news that comes meanwhile is not missed.
@@ -149,7 +149,7 @@ interface Entry {
 }
 
 /**
- * The next events after one, the oldest first. What does not change of a step stands with the step, which is looked up for
+ * The next events after one, the oldest first. The constant fields of a step are in its own row, which is looked up for
  * each: a join may be planned while the tables are small, and would go through all steps for each event.
  */
 export async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
@@ -164,12 +164,12 @@ export async function readEvents(scope: WorkspaceScope, id: string, after: numbe
   return rows.map((row) => ({ seq: row.seq, frame: frame({ id: String(row.seq), data: eventOf(of, row) }) }))
 }
 
-/** What OWS has a verb of its own for; all else is a change of status. */
+/** Events with a verb of their own in OWS; all others are a change of status. */
 const VERBS = {
   run: new Set<string>(['started', 'suspended', 'resumed', 'completed', 'faulted', 'cancelled']),
   step: new Set<string>(['started', 'retried', 'completed', 'faulted', 'cancelled']),
 }
-/** Whoever begins, begins again or goes on is running. */
+/** Events after which the status is `running`. */
 const RUNNING = new Set<string>(['started', 'retried', 'resumed'])
 
 export function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {

@@ -1,4 +1,4 @@
-/** Knows what a trigger begins when its time has come: the newest version, in the name of who published it. */
+/** Starts executions for due triggers: schedules, webhook deliveries and events, on behalf of the publisher of the version. */
 
 import { hash } from 'node:crypto'
 import { inputOf } from '../../../../flows-dsl/event-gathering.ts'
@@ -23,7 +23,7 @@ export interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' 
   readonly published_by: string
 }
 
-/** What a trigger would begin; undefined where it is gone. */
+/** The version that a trigger starts; undefined if it is gone. */
 export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
   return scope.row<DueTrigger>(sql`
     select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
@@ -66,11 +66,11 @@ async function isFromBefore(scope: WorkspaceScope, { due_at }: FlowTriggerInput)
 
 export interface Delivered {
   readonly execution_id: string
-  /** Whether it was here before. */
+  /** True if it has come before. */
   readonly deduplicated: boolean
 }
 
-/** What a run is shown of every sender. */
+/** Headers that every execution gets. */
 const HEADERS = ['content-type', 'user-agent']
 
 /**
@@ -98,7 +98,7 @@ export async function startByDelivery(
 }
 
 /**
- * The execution of a delivery: whoever comes first chooses its id. A few that are too old to come again are forgotten.
+ * The execution of a delivery: the first attempt chooses its id. Deletes a few that are too old to come again.
  * @throws Problem `conflict` where it had another body
  */
 async function claim(

@@ -1,4 +1,4 @@
-/** Schedules as admins see them: what starts flows by the clock, when next, and what became of it last. */
+/** Operations on schedules and other triggers: list, read, pause, resume, trigger, rotate the secret of a webhook. */
 
 import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/clock.ts'

@@ -4,9 +4,9 @@ import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { Json } from '../../../core/work.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 
-/** What a definition declares. */
+/** A trigger as a definition declares it. */
 export interface Declared {
-  /** What it is within the definition: the same from version to version, and unlike those of other kinds. */
+  /** Identifies it within the flow: the same from version to version, and distinct from those of other kinds. */
   readonly key: string
   readonly spec: Json
 }

@@ -1,4 +1,4 @@
-/** Triggers that others call: what a flow declares of them, and the secrets that their senders sign with. */
+/** Webhook triggers: their declaration, their addresses, and the secrets that senders sign with. */
 
 import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -28,7 +28,7 @@ export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
 
 const nameOf = (key: string): string => key.slice(KEY.length)
 
-/** Where deliveries go. */
+/** The address of a webhook. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
   addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
@@ -96,7 +96,7 @@ export async function rotateSecret(
   return { secret, previous_until: row.previous_until }
 }
 
-/** What came, as a run is given it. */
+/** The input of an execution that a delivery starts. */
 export interface WebhookInput {
   /** Of the delivery: the same each time that it is sent again. */
   readonly id: string
