@@ -11,14 +11,14 @@ import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, Name, OptionalTime, onStructure, Ref, Slug, Time, Wait } from './kinds.ts'
 import { Job, provision, resolveTenant, START_FAILED } from './operations.ts'
 
-export const State = Type.Union(
+const State = Type.Union(
   ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
     Type.Literal(s),
   ),
 )
 
 /** Why and since when a tenant or a workspace is suspended; nulls while it is not. */
-export const Suspension = {
+const Suspension = {
   suspended_at: OptionalTime,
   suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
   suspended_reason: Type.Union([Type.String(), Type.Null()]),

@@ -30,22 +30,14 @@ const Step = Type.Object({
 })
 
 /** A caller's own key of an execution. */
-export const CorrelationKey = Type.String({
+const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
   description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
 })
 
-export const STATUSES = [
-  'pending',
-  'running',
-  'waiting',
-  'suspended',
-  'cancelled',
-  'faulted',
-  'completed',
-] as const
+const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
 
 export const Execution = Type.Object({
   id: Id('run'),
@@ -83,7 +75,7 @@ export type Execution = Static<typeof Execution>
 export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
 
 /** All but what it was given and what it gave, which may be large. */
-export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
@@ -168,7 +160,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
 }
 
 /** With a link to the run in the Temporal UI, where one is known. */
-export function linked<Known extends { readonly workflow_id: string }>(
+function linked<Known extends { readonly workflow_id: string }>(
   scope: WorkspaceScope,
   execution: Known,
 ): Known & { temporal_url?: string } {

@@ -119,7 +119,7 @@ const purposeOf = (name: string) => `flow-secret:${name}`
  * The value as it is stored, encrypted for its name.
  * @throws Problem `validation_failed` where it is no secret: see {@link faultOf}
  */
-export function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
+function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
   const errors = faultsOf(value)
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })

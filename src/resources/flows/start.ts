@@ -233,14 +233,14 @@ async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<vo
 }
 
 /** True if a caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error. */
-export const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
+const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
 
 /**
  * Validates the input against `input.schema`, as the execution does first. A check that takes too many steps on this shared
  * thread is left to the execution.
  * @throws Problem `input_invalid`, with the pointer of each error into the request
  */
-export function validateInput({ input }: FlowIR, given: Json): void {
+function validateInput({ input }: FlowIR, given: Json): void {
   const errors = input?.schema === undefined ? [] : inputErrors(input.schema, given)
   if (errors.length === 0) return
   const [first, second] = errors

@@ -152,7 +152,7 @@ interface Entry {
  * The next events after one, the oldest first. The constant fields of a step are in its own row, which is looked up for
  * each: a join may be planned while the tables are small, and would go through all steps for each event.
  */
-export async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
+async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
   const rows = await scope.rows<Happening & { seq: number }>(sql`
     select e.seq, e.at, e.what, e.detail, (
       select jsonb_build_object('task', s.pointer, 'iteration', s.iteration, 'seq', s.seq, 'name', s.name,
@@ -172,7 +172,7 @@ const VERBS = {
 /** Events after which the status is `running`. */
 const RUNNING = new Set<string>(['started', 'retried', 'resumed'])
 
-export function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {
+function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {
   const { seq, at, what, detail, step } = happening
   const subject = step ? 'step' : 'run'
   const verb = step && what === 'held' ? 'suspended' : VERBS[subject].has(what) ? what : 'status-changed'

@@ -41,7 +41,7 @@ type Config = Static<typeof Config>
 /** Each member that is named is set; the others stay. */
 const ConfigChange = Type.Partial(Config, { additionalProperties: false })
 
-export const DEFAULTS: Config = {
+const DEFAULTS: Config = {
   timeout: `${timeout.default / 1_000}s`,
   memory_mb: memory.default,
   anon: false,

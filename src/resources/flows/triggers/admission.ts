@@ -19,12 +19,12 @@ import { specOf } from './schedules.ts'
 import type { Trigger } from './trigger.ts'
 import { headersOf, type WebhookInput } from './webhooks.ts'
 
-export interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
+interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
 }
 
 /** The version that a trigger starts; undefined if it is gone. */
-export function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
+function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
   return scope.row<DueTrigger>(sql`
     select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
     from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id

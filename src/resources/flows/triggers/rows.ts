@@ -18,7 +18,7 @@ export const TRIGGERS = sql`flow_triggers t join flows f
   on f.tenant_id = t.tenant_id and f.workspace_id = t.workspace_id and f.id = t.flow_id`
 
 /** The triggers of a flow, in the order of their ids. */
-export function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
+function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
   return scope.rows<Trigger>(
     sql`select ${TRIGGER_COLUMNS} from ${TRIGGERS} where t.flow_id = ${flowId} order by t.id`,
   )
@@ -51,7 +51,7 @@ export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: 
 export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
   sql`delete from flow_triggers where flow_id = ${flowId} and not ${unless}`
 
-export const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
+const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
 
 /** Long enough for the change to be written. */
 const REPAIR_AFTER_MS = 10_000
