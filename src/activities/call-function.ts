@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../platform/scope.ts'
 import { runAudited } from '../resources/audited.ts'
 import { callable, isStoring } from '../resources/catalogue.ts'
 import { publishEvent } from '../resources/events.ts'
-import { invokeFunction, invokeLending } from '../resources/functions/invoke.ts'
+import { invokeFunction, invokeLending } from '../resources/functions/functions.ts'
 import type { FunctionCall } from './contract.ts'
 import { type Lent, refuseStored } from './lending.ts'
 

@@ -8,13 +8,13 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Access } from '../platform/access.ts'
 import type { Entry } from '../platform/events/streams.ts'
-import type { Hear, Watch } from '../platform/events/watching.ts'
+import type { EntryHandler, TriggerState } from '../platform/events/watcher.ts'
 import type { Log } from '../platform/log.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { beginByEvents, hopsOf } from '../resources/flows/triggers/event-runs.ts'
+import { chainDepth, startByEvents } from '../resources/flows/triggers/admission.ts'
 import type { EventSpec } from '../resources/flows/triggers/events.ts'
 
-export function hearing(access: Access, log: Log): Hear {
+export function hearing(access: Access, log: Log): EntryHandler {
   return async (watch, entries) => {
     const asking = new Asking(watch)
     for (const entry of watch.paused ? [] : entries) {
@@ -28,14 +28,14 @@ export function hearing(access: Access, log: Log): Hear {
 
 /** The filters of a trigger, asked of one event after the other. */
 class Asking {
-  readonly #watch: Watch
+  readonly #watch: TriggerState
   readonly #spec: EventSpec
   readonly #types: readonly string[] | undefined
   gathered: readonly Gathering[]
   busyMs = 0
   #restedMs = 0
 
-  constructor(watch: Watch) {
+  constructor(watch: TriggerState) {
     this.#watch = watch
     this.#spec = watch.spec as EventSpec
     this.#types = typesIn(this.#spec.on)
@@ -75,17 +75,17 @@ class Asking {
 /** @throws what a later attempt may not come upon: a server that is away, a quota that is used up for now */
 async function begin(
   access: Access,
-  { ref, triggerId, version }: Watch,
+  { ref, triggerId, version }: TriggerState,
   events: readonly JsonObject[],
   log: Log,
 ): Promise<void> {
-  const hops = hopsOf(events) + 1
+  const hops = chainDepth(events) + 1
   if (hops > LIMITS.eventHopsMax)
     return log.warn({ trigger: triggerId, hops }, 'flows begin each other by events')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
     const scope = await access.continueActive(ref, actor, randomIds)
-    await beginByEvents(scope, { triggerId, version, events, hops })
+    await startByEvents(scope, { triggerId, version, events, hops })
   } catch (error) {
     // Nothing is kept that would all begin when the workspace is resumed.
     if (error instanceof Suspended) return

@@ -5,14 +5,14 @@ import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import { forgetStanding } from '../platform/node-memory.ts'
 import type { Platform } from '../platform/platform.ts'
-import { leavePlace, wantPlace } from '../resources/flows/leaving.ts'
+import { reacquireSlot, yieldSlot } from '../resources/flows/places.ts'
 import { recordRun } from '../resources/flows/projection.ts'
-import { beginSubflow } from '../resources/flows/subflows.ts'
-import { admitTrigger } from '../resources/flows/triggers/admission.ts'
-import { register } from '../resources/flows/triggers/registration.ts'
-import { failProvisioning, provisionStep } from '../resources/provisioning.ts'
+import { startSubflow } from '../resources/flows/start.ts'
+import { admitSchedule } from '../resources/flows/triggers/admission.ts'
+import { syncTriggers } from '../resources/flows/triggers/rows.ts'
+import { failProvisioning, provisionStep } from '../resources/operations.ts'
 import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
-import { changeStanding } from '../resources/suspension.ts'
+import { changeState } from '../resources/suspension.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities } from './contract.ts'
 import type { Call } from './door.ts'
@@ -59,7 +59,7 @@ export function createActivities(platform: Platform, means: Means): Implementati
   return {
     changeStanding: async (call, input) => {
       const admin = scopes.admin(call)
-      await changeStanding(admin, input)
+      await changeState(admin, input)
       forgetStanding(admin, call.ref.tenantId)
     },
     tellRuns: (call, target, whom) => beating(tellRuns(reach(call), target, whom)),
@@ -74,10 +74,10 @@ export function createActivities(platform: Platform, means: Means): Implementati
     },
     beginSubflow: async (call, request) => {
       refuseSecrets(request.arguments)
-      return bounded(await beginSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
+      return bounded(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
     },
-    admitTrigger: async (call, input) => admitTrigger(await scopes.active(call, 'workspace_admin'), input),
-    registerTriggers: (call, input) => register(record(call), input),
+    admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
+    registerTriggers: (call, input) => syncTriggers(record(call), input),
     callHttp: (call, request) => requests.send(call, request),
     tryHttp: (call, request) => requests.brief(call, request),
     planOpenApi: async (call, request) => {
@@ -96,8 +96,8 @@ export function createActivities(platform: Platform, means: Means): Implementati
       const work = (lent?: Lent) => runFunction(platform.functions, open, withValues(input, lent))
       return beating(secretly(record(call), input.secrets, work)) as Promise<Json>
     },
-    leavePlace: (call, place) => leavePlace(record(call), place),
-    wantPlace: (call, place) => wantPlace(record(call), place),
+    leavePlace: (call, place) => yieldSlot(record(call), place),
+    wantPlace: (call, place) => reacquireSlot(record(call), place),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

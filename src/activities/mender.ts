@@ -4,7 +4,7 @@ import { randomIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import type { Access } from '../platform/access.ts'
 import type { Suspect } from '../platform/overdue.ts'
-import { handOnPlaces, mend } from '../resources/flows/mending.ts'
+import { promoteQueued, reconcile } from '../resources/flows/mending.ts'
 
 const ACTOR = { subject: 'tenon:mender', role: 'workspace_admin' } as const
 
@@ -14,8 +14,8 @@ export function mender(access: Access): (suspect: Suspect) => Promise<void> {
     const { ref } = suspect
     const mayBegin = await access.continueActive(ref, ACTOR, randomIds).then(() => true, unlessRefused)
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('execution' in suspect) await mend(scope, suspect.execution, mayBegin)
-    else if (mayBegin) await handOnPlaces(scope, suspect.flow, suspect.key)
+    if ('execution' in suspect) await reconcile(scope, suspect.execution, mayBegin)
+    else if (mayBegin) await promoteQueued(scope, suspect.flow, suspect.key)
   }
 }
 

@@ -7,7 +7,7 @@ import type { FunctionRunInput, Json } from '../core/work.ts'
 import type { Functions } from '../platform/functions/functions.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { compiledVersion } from '../resources/functions/invoke.ts'
+import { compiledVersion } from '../resources/functions/functions.ts'
 
 /**
  * @param open gives the run's scope, and is asked again while the function runs

@@ -7,7 +7,7 @@ import { MASK, replaceHandles, withoutHandles } from '../core/secret-handle.ts'
 import type { Json, LentSecrets } from '../core/work.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { Suspended } from '../platform/tenant-states.ts'
-import { type SecretValue, textsByHandle, valuesOf } from '../resources/flows/secret-values.ts'
+import { type SecretValue, textsByHandle, valuesOf } from '../resources/flows/secrets.ts'
 import { callFailure } from './call-failure.ts'
 import { spellingsOf } from './spellings.ts'
 

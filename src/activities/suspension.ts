@@ -6,7 +6,7 @@ import type { TenantRef, WorkspaceId } from '../core/tenant.ts'
 import { runsOf, storageOf } from '../platform/capabilities.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
-import { type Standing, standingsOf } from '../resources/suspension.ts'
+import { statesOf, type WorkspaceState } from '../resources/suspension.ts'
 
 /** The scopes that it takes: of the tenant's structure, and of the runs of a workspace. */
 export interface Reach {
@@ -41,11 +41,11 @@ export function turnStorage(reach: Reach, target: TenantRef): Promise<void> {
 async function untilSettled(
   { admin }: Reach,
   target: TenantRef,
-  work: (standing: Standing) => Promise<void>,
+  work: (standing: WorkspaceState) => Promise<void>,
 ): Promise<void> {
-  let before: readonly Standing[] = []
+  let before: readonly WorkspaceState[] = []
   for (;;) {
-    const standings = await standingsOf(admin, target)
+    const standings = await statesOf(admin, target)
     const changed = standings.filter(({ id, seq }) => before.find((each) => each.id === id)?.seq !== seq)
     if (changed.length === 0) return
     for (const standing of changed) await work(standing)

@@ -5,7 +5,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
 import { DIAGNOSTICS, type DiagnosticCode } from '../../flows-dsl/faults.ts'
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
-import { faultPage } from '../resources/flows/fault-pages.ts'
+import { diagnosticPage } from '../resources/flows/simulate.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { openApi } from './openapi.ts'
 
@@ -21,7 +21,7 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
   app.get('/docs/flows/faults/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
     if (!Object.hasOwn(DIAGNOSTICS, code)) throw new Problem('route_not_found')
-    return reply.type('text/markdown; charset=utf-8').send(faultPage(code as DiagnosticCode))
+    return reply.type('text/markdown; charset=utf-8').send(diagnosticPage(code as DiagnosticCode))
   })
   await app.register(swagger, {
     mode: 'static',

@@ -11,7 +11,7 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Received } from '../platform/webhooks/webhooks.ts'
-import { type Delivered, deliver } from '../resources/flows/triggers/delivery.ts'
+import { type Delivered, startByDelivery } from '../resources/flows/triggers/admission.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -72,7 +72,7 @@ class WebhookDoor {
     this.#remember(request, received)
     const actor = { subject: received.triggerId, role: 'workspace_admin' } as const
     const scope = await this.#platform.access.continueActive(received.ref, actor, randomIds)
-    const delivered = await deliver(scope, received.triggerId, received.signed, delivery)
+    const delivered = await startByDelivery(scope, received.triggerId, received.signed, delivery)
     reply.code(202).headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
     return delivered
   }

@@ -10,12 +10,11 @@ import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
-import type { Objects } from './objects/buckets.ts'
-import type { ObjectClients } from './objects/clients.ts'
+import type { ObjectClients, Objects } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { TenantCodec } from './payloads/codec.ts'
 import type { Batches, Database } from './pg/database.ts'
-import type { Lookout } from './runs/lookout.ts'
+import type { ExecutionWatcher } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
 import type { TenantStates } from './tenant-states.ts'
@@ -32,7 +31,7 @@ export interface Parts {
   readonly objectClients: ObjectClients
   readonly identities: StorageIdentities
   readonly streams: Streams
-  readonly lookout: Lookout
+  readonly lookout: ExecutionWatcher
   readonly limiter: Limiter
   /** Where one is configured. */
   readonly documents: MongoDocuments | undefined

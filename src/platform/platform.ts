@@ -7,7 +7,7 @@ import { MongoDocuments } from './documents/mongo.ts'
 import { Egress } from './egress.ts'
 import { Relay } from './events/relay.ts'
 import { Streams } from './events/streams.ts'
-import { Watcher } from './events/watcher.ts'
+import { TriggerConsumers } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import { Holders } from './identity/holders.ts'
@@ -18,8 +18,7 @@ import { SigningKeys } from './identity/signing-keys.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { Meters } from './meters.ts'
-import { Objects } from './objects/buckets.ts'
-import { ObjectClients } from './objects/clients.ts'
+import { ObjectClients, Objects } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
 import { Overdue } from './overdue.ts'
 import type { Parts } from './parts.ts'
@@ -28,8 +27,7 @@ import { PayloadStore } from './payloads/store.ts'
 import { TenantKeys } from './payloads/tenant-keys.ts'
 import { Builder } from './pg/builder.ts'
 import { Database } from './pg/database.ts'
-import { Lookout } from './runs/lookout.ts'
-import { News } from './runs/news.ts'
+import { ExecutionNotifier, ExecutionWatcher } from './runs/lookout.ts'
 import { Secrets } from './secrets.ts'
 import { Temporal } from './temporal.ts'
 import { TenantStates } from './tenant-states.ts'
@@ -60,7 +58,7 @@ export interface Platform {
   /** Likewise. */
   readonly overdue: Overdue
   /** Likewise. */
-  readonly watcher: Watcher
+  readonly watcher: TriggerConsumers
   /** For the worker's own connection to Temporal. */
   readonly codec: TenantCodec
   /** The worker alone has one. */
@@ -84,7 +82,7 @@ export function openPlatform(
   const objects = new Objects(config)
   const streams = new Streams(config.REDIS_URL, (error) => log.warn({ err: error }, 'valkey connection'))
   const onUnseen = (error: unknown) => log.warn({ err: error }, 'executions that are watched')
-  const lookout = new Lookout(database, new News(config.REDIS_URL, onUnseen), onUnseen)
+  const lookout = new ExecutionWatcher(database, new ExecutionNotifier(config.REDIS_URL, onUnseen), onUnseen)
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, objects)
   const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, patience)
@@ -121,7 +119,7 @@ export function openPlatform(
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const overdue = new Overdue(database, log)
-  const watcher = new Watcher(database, streams, log)
+  const watcher = new TriggerConsumers(database, streams, log)
   const platform: Platform = {
     config,
     log,

@@ -10,7 +10,7 @@ import {
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent } from './events.ts'
-import { invokeFunction } from './functions/invoke.ts'
+import { invokeFunction } from './functions/functions.ts'
 import { deleteObject, getObject, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */

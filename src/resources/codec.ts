@@ -6,7 +6,7 @@ import { TENANT_ADMINS } from '../core/policy.ts'
 import { payloadsOf } from '../platform/capabilities.ts'
 import { tenantsOf } from '../platform/payloads/desk.ts'
 import { AnyName, Input, onStructure, Ref } from './kinds.ts'
-import { tenantMeant } from './provisioning.ts'
+import { resolveTenant } from './operations.ts'
 
 /**
  * True for base64 of the standard or the URL alphabet, padded or not (RFC 4648 §4 and §5; proto3 JSON takes all four).
@@ -74,6 +74,6 @@ export const encodePayloads = onStructure({
   output: Output,
   http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
   run: async (scope, { payloads, tenant_id }) => ({
-    payloads: await payloadsOf(scope).encode(tenantMeant(scope, tenant_id), payloads),
+    payloads: await payloadsOf(scope).encode(resolveTenant(scope, tenant_id), payloads),
   }),
 })

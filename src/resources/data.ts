@@ -15,7 +15,7 @@ import {
   updateDocument,
 } from './collections/operations.ts'
 import { publishEvent, subscribeEvents } from './events.ts'
-import { invokeFunction } from './functions/invoke.ts'
+import { invokeFunction } from './functions/functions.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 
 export const DATA_OPERATIONS: readonly AnyOperation[] = [

@@ -4,7 +4,7 @@ import type { Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
-import { refuseUnlessActive, whyInactive } from './workspaces.ts'
+import { findInactiveReason, requireActiveTenant } from './tenants.ts'
 
 interface Named {
   readonly tenant_id?: string
@@ -52,7 +52,7 @@ export async function placeNamed(scope: AdminScope, named: Named): Promise<Place
 async function tenantOf(scope: AdminScope, named: string | undefined): Promise<string> {
   const id = named ?? scope.tenantId
   if (id === undefined) throw missing('tenant_id', scope.actor.role)
-  await refuseUnlessActive(scope, id)
+  await requireActiveTenant(scope, id)
   return id
 }
 
@@ -61,7 +61,7 @@ async function workspaceOf(scope: AdminScope, id: string, tenantId: string | und
     select tenant_id as "tenantId", id as "workspaceId" from workspaces
     where id = ${id} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
   if (row === undefined) throw notFound('workspace')
-  const inactive = await whyInactive(scope, id)
+  const inactive = await findInactiveReason(scope, id)
   if (inactive !== undefined) throw inactive
   return row
 }

@@ -16,30 +16,41 @@ import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { decodePayloads, encodePayloads } from './codec.ts'
 import { DATA_OPERATIONS } from './data.ts'
-import { deleteFlowAlias, getFlowAlias, listFlowAliases, setFlowAlias } from './flows/aliases.ts'
-import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
+import {
+  approveExecution,
+  cancelExecution,
+  patchExecution,
+  pauseExecution,
+  resumeExecution,
+  retryStep,
+  signalExecution,
+  skipStep,
+} from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
-import { listExecutions, listFlowExecutions } from './flows/execution-list.ts'
-import { getExecution, startExecution } from './flows/executions.ts'
-import { graphFlow } from './flows/graph.ts'
-import { patchExecution, pauseExecution, resumeExecution } from './flows/pausing.ts'
+import { getExecution, listExecutions, listFlowExecutions, startExecution } from './flows/executions.ts'
 import { rerunExecution } from './flows/rerun.ts'
 import { deleteFlowSecret, listFlowSecrets, setFlowSecret } from './flows/secrets.ts'
-import { simulateFlow } from './flows/simulate.ts'
-import {
-  listTriggers,
-  pauseTrigger,
-  resumeTrigger,
-  rotateTriggerSecret,
-} from './flows/triggers/management.ts'
+import { graphFlow, simulateFlow } from './flows/simulate.ts'
 import {
   getSchedule,
   listSchedules,
+  listTriggers,
   pauseSchedule,
+  pauseTrigger,
   resumeSchedule,
+  resumeTrigger,
+  rotateTriggerSecret,
   triggerSchedule,
 } from './flows/triggers/operations.ts'
-import { getFlowVersion, listFlowVersions, publishFlow } from './flows/versions.ts'
+import {
+  deleteFlowAlias,
+  getFlowAlias,
+  getFlowVersion,
+  listFlowAliases,
+  listFlowVersions,
+  publishFlow,
+  setFlowAlias,
+} from './flows/versions.ts'
 import { watchExecution } from './flows/watch.ts'
 import {
   configureFunction,
@@ -65,8 +76,14 @@ import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/op
 import { updateSchema } from './schemas/update.ts'
 import { configureServices, getServices } from './services.ts'
 import { resumeTenant, resumeWorkspace, suspendTenant, suspendWorkspace } from './suspension.ts'
-import { createTenant, getTenant, listTenants } from './tenants.ts'
-import { createWorkspace, getWorkspace, listWorkspaces } from './workspaces.ts'
+import {
+  createTenant,
+  createWorkspace,
+  getTenant,
+  getWorkspace,
+  listTenants,
+  listWorkspaces,
+} from './tenants.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,

@@ -1,4 +1,4 @@
-/** Objects: binary streams in the workspace's bucket, with S3's own names for what goes wrong. */
+/** Objects: binary streams in the workspace's bucket; problems have S3's own names. */
 
 import Type from 'typebox'
 import { type ByteReply, Bytes } from '../core/bytes.ts'
@@ -22,7 +22,7 @@ const Header = (description: string) =>
 const IfMatch = Header('An ETag that the object must have.')
 const IfNoneMatch = Header('An ETag that the object must not have; `*`: there must be no object.')
 
-/** What GET and HEAD answer: a stream of any type. */
+/** The output of GET and HEAD: a stream of any type. */
 const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
 const PATH = '/v1/objects/{bucket}/{key*}'
 
@@ -152,7 +152,7 @@ export const listObjects = inWorkspace({
   },
 })
 
-// The store's own token, which is a place in this bucket and nothing else.
+// The store's own continuation token, which is valid in this bucket alone.
 const cursor = (token: string) => `c1_${Buffer.from(token).toString('base64url')}`
 
 function readCursor(text: string): string {

@@ -1,4 +1,4 @@
-/** Settings of a workspace: experimental features, what anon keys may do, addresses its flows may reach although they are not public. */
+/** Settings of a workspace: experimental features, rights of anon keys, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
 import { ADMINS } from '../core/policy.ts'
@@ -56,11 +56,15 @@ export const configureServices = onStructure({
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (objects !== undefined) checkPrefixes(objects.public_read)
-    const writes: Sql[] = []
-    if (experimental !== undefined) writes.push(switchFeatures(workspace_id, experimental))
-    if (egress !== undefined) writes.push(openAddresses(workspace_id, egress.allow))
-    if (anon !== undefined) writes.push(setAnon(workspace_id, anon))
-    if (objects !== undefined) writes.push(openPrefixes(workspace_id, objects.public_read))
+    const settings = [
+      [sql`experimental`, experimental],
+      [sql`egress_allow`, egress?.allow],
+      [sql`anon`, anon, sql`services.anon || excluded.anon`],
+      [sql`public_read`, objects?.public_read],
+    ] as const
+    const writes = settings.flatMap(([column, value, merged]) =>
+      value === undefined ? [] : [setting(workspace_id, column, value, merged)],
+    )
     await scope.batch(...writes)
     const { tenantId, services } = await readServices(scope, workspace_id)
     forgetIn(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
@@ -68,25 +72,16 @@ export const configureServices = onStructure({
   },
 })
 
-const switchFeatures = (workspaceId: string, features: readonly string[]) => sql`
-  insert into services (tenant_id, workspace_id, experimental)
-  select tenant_id, id, ${JSON.stringify(features)}::jsonb from workspaces where id = ${workspaceId}
-  on conflict (tenant_id, workspace_id) do update set experimental = excluded.experimental, updated_at = now()`
-
-const openAddresses = (workspaceId: string, allow: readonly string[]) => sql`
-  insert into services (tenant_id, workspace_id, egress_allow)
-  select tenant_id, id, ${JSON.stringify(allow)}::jsonb from workspaces where id = ${workspaceId}
-  on conflict (tenant_id, workspace_id) do update set egress_allow = excluded.egress_allow, updated_at = now()`
-
-const setAnon = (workspaceId: string, anon: Partial<Anon>) => sql`
-  insert into services (tenant_id, workspace_id, anon)
-  select tenant_id, id, ${JSON.stringify(anon)}::jsonb from workspaces where id = ${workspaceId}
-  on conflict (tenant_id, workspace_id) do update set anon = services.anon || excluded.anon, updated_at = now()`
-
-const openPrefixes = (workspaceId: string, prefixes: readonly string[]) => sql`
-  insert into services (tenant_id, workspace_id, public_read)
-  select tenant_id, id, ${JSON.stringify(prefixes)}::jsonb from workspaces where id = ${workspaceId}
-  on conflict (tenant_id, workspace_id) do update set public_read = excluded.public_read, updated_at = now()`
+/** @param merged what a row that exists becomes */
+const setting = (
+  workspaceId: string,
+  column: Sql,
+  value: object,
+  merged = sql`excluded.${column}`,
+): Sql => sql`
+  insert into services (tenant_id, workspace_id, ${column})
+  select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
+  on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
 
 export const getServices = onStructure({
   name: 'service.get',
@@ -139,7 +134,7 @@ export async function egressAllowedNow(scope: WorkspaceScope): Promise<readonly 
   return row?.allow ?? []
 }
 
-/** Whether the workspace has switched it on. The scope is an admin's. */
+/** True if the workspace has switched it on. The scope is an admin's. */
 export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promise<boolean> {
   const row = await scope.row<{ on: boolean }>(
     sql`select experimental @> ${JSON.stringify([feature])}::jsonb as on from services`,

@@ -1,4 +1,4 @@
-/** Suspending and resuming tenants and workspaces: `active ⇄ suspended`, and everything that has to hear of it. */
+/** Suspends and resumes tenants and workspaces, and starts the workflow that tells their executions and storage. */
 
 import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
@@ -11,8 +11,7 @@ import { forgetStanding } from '../platform/node-memory.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Input, onStructure, Ref } from './kinds.ts'
-import { findTenant, Tenant } from './tenants.ts'
-import { findWorkspace, Workspace } from './workspaces.ts'
+import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
 const Reason = Type.Optional(
   Type.String({
@@ -31,7 +30,7 @@ export const suspendTenant = onStructure({
   output: Tenant,
   http: { method: 'POST', path: '/v1/tenants/{id}/suspend', body: '*' },
   run: async (scope, { id, reason }) => {
-    await change(scope, await tenantOf(scope, id), 'suspended', reason)
+    await change(scope, await findTarget(scope, 'tenant', id), 'suspended', reason)
     return findTenant(scope, id)
   },
 })
@@ -44,7 +43,7 @@ export const resumeTenant = onStructure({
   output: Tenant,
   http: { method: 'POST', path: '/v1/tenants/{id}/resume', body: '*' },
   run: async (scope, { id }) => {
-    await change(scope, await tenantOf(scope, id), 'active')
+    await change(scope, await findTarget(scope, 'tenant', id), 'active')
     return findTenant(scope, id)
   },
 })
@@ -57,7 +56,7 @@ export const suspendWorkspace = onStructure({
   output: Workspace,
   http: { method: 'POST', path: '/v1/workspaces/{id}/suspend', body: '*' },
   run: async (scope, { id, reason }) => {
-    await change(scope, await workspaceOf(scope, id), 'suspended', reason)
+    await change(scope, await findTarget(scope, 'workspace', id), 'suspended', reason)
     return findWorkspace(scope, id)
   },
 })
@@ -70,12 +69,12 @@ export const resumeWorkspace = onStructure({
   output: Workspace,
   http: { method: 'POST', path: '/v1/workspaces/{id}/resume', body: '*' },
   run: async (scope, { id }) => {
-    await change(scope, await workspaceOf(scope, id), 'active')
+    await change(scope, await findTarget(scope, 'workspace', id), 'active')
     return findWorkspace(scope, id)
   },
 })
 
-/** What is to change, as it stands. */
+/** The tenant or workspace to change. */
 interface Found {
   readonly tenant_id: TenantId
   readonly workspace_id: WorkspaceId | '-'
@@ -84,25 +83,22 @@ interface Found {
   readonly standing: number
 }
 
-async function tenantOf(scope: AdminScope, id: string): Promise<Found> {
-  const found = await scope.row<Found>(sql`
-    select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`)
-  if (found === undefined) throw notFound('tenant')
-  return found
-}
-
-async function workspaceOf(scope: AdminScope, id: string): Promise<Found> {
-  const found = await scope.row<Found>(sql`
-    select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`)
-  if (found === undefined) throw notFound('workspace')
+/** @throws Problem `not_found` */
+async function findTarget(scope: AdminScope, noun: 'tenant' | 'workspace', id: string): Promise<Found> {
+  const found = await scope.row<Found>(
+    noun === 'tenant'
+      ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`
+      : sql`select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`,
+  )
+  if (found === undefined) throw notFound(noun)
   return found
 }
 
 /**
- * Makes the change here, and starts the workflow that makes it too where this node dies, and tells all others. Asked
- * again, it changes nothing and tells them again.
- * @throws Problem `state_conflict` in other states; `forbidden` where an operator has suspended it; with
- *   `dependency_unavailable`, a suspension is in force and runs may not have heard of it, a resumption is not made
+ * Changes the state and starts a workflow that changes it too, should this process die, and notifies executions. A repeated
+ * call changes nothing and notifies again.
+ * @throws Problem `state_conflict` in other states; `forbidden` if an operator has suspended it; after
+ *   `dependency_unavailable`, a suspension is in force although executions may not know, and a resumption is not made
  */
 async function change(
   scope: AdminScope,
@@ -110,7 +106,7 @@ async function change(
   to: SuspensionInput['to'],
   reason?: string,
 ): Promise<void> {
-  refuseUnlessFit(scope, found, to)
+  requireAllowed(scope, found, to)
   const target: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
   const by = scope.actor.role
   const input: SuspensionInput = { target, to, after: found.standing, by, reason: reason ?? null }
@@ -120,14 +116,14 @@ async function change(
       ...{ type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: scope.uuid(), input },
       summary: `${what} is to be ${to}`,
     })
-  // Whoever is to be stopped is stopped whether or not Temporal answers; who goes on, goes on with all that is his.
+  // A suspension does not wait for Temporal; a resumption is made only with its workflow.
   const started = to === 'suspended' ? start() : Promise.resolve(await start())
-  const outcomes = await Promise.allSettled([changeStanding(scope, input), started])
+  const outcomes = await Promise.allSettled([changeState(scope, input), started])
   forgetStanding(scope, target.tenantId)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-function refuseUnlessFit(scope: AdminScope, found: Found, to: SuspensionInput['to']): void {
+function requireAllowed(scope: AdminScope, found: Found, to: SuspensionInput['to']): void {
   const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })
@@ -135,8 +131,8 @@ function refuseUnlessFit(scope: AdminScope, found: Found, to: SuspensionInput['t
     throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
 }
 
-/** Makes the change, unless it is made or another has come since. @throws Problem where the database is away */
-export async function changeStanding(scope: AdminScope, input: SuspensionInput): Promise<void> {
+/** Changes the state, unless that is done or another change came since. @throws Problem without the database */
+export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
   const { target, to, after } = input
   const from = to === 'suspended' ? 'active' : 'suspended'
   const change = changeOf(input)
@@ -157,17 +153,17 @@ function changeOf({ to, by, reason }: SuspensionInput): Sql {
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
 }
 
-/** How a workspace stands, in itself or by its tenant, and which of the tenant's changes was the last. */
-export interface Standing {
+/** The effective state of a workspace, and the number of the tenant's last change. */
+export interface WorkspaceState {
   readonly id: WorkspaceId
   readonly bucket: string | null
   readonly suspended: boolean
   readonly seq: number
 }
 
-/** How the target's workspaces stand; read in one statement, so that all is of one moment. */
-export function standingsOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<Standing[]> {
-  return scope.rows<Standing>(sql`
+/** The states of the target's workspaces, read in one statement so that they are of one moment. */
+export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
+  return scope.rows<WorkspaceState>(sql`
     select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended
     from workspaces w join tenants t on t.id = w.tenant_id
       left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id

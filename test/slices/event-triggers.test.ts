@@ -6,7 +6,7 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { isBefore } from '../../src/platform/events/streams.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
-import { admit } from '../../src/resources/flows/start.ts'
+import { admitExecution } from '../../src/resources/flows/start.ts'
 import { emitAt, ended, type Published, publishOn, type Run, runsOf } from '../support/event-triggers.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { told } from '../support/outbox.ts'
@@ -279,7 +279,7 @@ test('so is one whose start was lost in a crash and is made up for', async () =>
   const scope = scopeOf(platform, room)
   const id = scope.newId('run')
   const trigger = { kind: 'event', id: flow.triggerId, hops: LIMITS.eventHopsMax } as const
-  await admit(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
+  await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()
   await ended(flow, 1)

@@ -4,7 +4,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { leavePlace, wantPlace } from '../../src/resources/flows/leaving.ts'
+import { reacquireSlot, yieldSlot } from '../../src/resources/flows/places.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { Runs } from '../support/runs.ts'
 import { resumeWorkspace, suspendWorkspace } from '../support/suspension.ts'
@@ -240,8 +240,8 @@ test('what is said too late of a place, in a turn before, changes nothing', asyn
       "update tenon.admissions set state = 'admitted', turn = 3, unheard = true, checked_at = now() + interval '1 hour' where execution_id = $1",
       [id],
     )
-    await wantPlace(scope, { execution_id: id, turn: 1, at_once: false })
-    await leavePlace(scope, { execution_id: id, turn: 2 })
+    await reacquireSlot(scope, { execution_id: id, turn: 1, at_once: false })
+    await yieldSlot(scope, { execution_id: id, turn: 2 })
     expect(await placeOf(id)).toEqual({ state: 'admitted', turn: 3, unheard: true })
   } finally {
     await platform.close()

@@ -1,7 +1,7 @@
-/** News of executions: told in one process, heard in another; who could not listen at first can later. */
+/** ExecutionNotifier of executions: told in one process, heard in another; who could not listen at first can later. */
 
 import { afterEach, expect, inject, test } from 'vitest'
-import { News } from '../../src/platform/runs/news.ts'
+import { ExecutionNotifier } from '../../src/platform/runs/lookout.ts'
 import { Ports } from '../../stack/ports.ts'
 import { passingTo } from '../support/passing.ts'
 import { eventually, unique } from '../support/tenants.ts'
@@ -12,16 +12,16 @@ afterEach(() => {
   for (const each of open.splice(0)) each.close()
 })
 
-function opened(at: string, errors: unknown[] = []): News {
-  const news = new News(at, (error) => errors.push(error))
+function opened(at: string, errors: unknown[] = []): ExecutionNotifier {
+  const news = new ExecutionNotifier(at, (error) => errors.push(error))
   open.push(news)
   return news
 }
 
 /** Tells until it is heard: a subscription takes effect a moment after it was asked for. */
-function heardBy(heard: readonly string[], teller: News, name: string): Promise<true> {
+function heardBy(heard: readonly string[], teller: ExecutionNotifier, name: string): Promise<true> {
   return eventually(async () => {
-    teller.tell(name)
+    teller.publish(name)
     return heard.includes(name) ? true : undefined
   })
 }
@@ -30,11 +30,11 @@ test('what one process tells, another hears; who listens twice hears it once', a
   const heard: string[] = []
   const [teller, hearer] = [opened(url), opened(url)]
   const first: string[] = []
-  hearer.listen((name) => first.push(name))
-  hearer.listen((name) => heard.push(name))
+  hearer.subscribe((name) => first.push(name))
+  hearer.subscribe((name) => heard.push(name))
   const [before, name] = [unique('run'), unique('run')]
   await heardBy(heard, teller, before)
-  teller.tell(name)
+  teller.publish(name)
   await eventually(async () => (heard.includes(name) ? true : undefined))
   expect(heard.filter((each) => each === name)).toHaveLength(1)
   expect(first).toEqual([])
@@ -47,13 +47,13 @@ test('where nobody answers at first, the next who listens is heard', async () =>
   const through = new URL(url)
   through.port = String(port)
   const hearer = opened(through.href, errors)
-  hearer.listen((name) => heard.push(name))
+  hearer.subscribe((name) => heard.push(name))
   await eventually(async () => (errors.length > 1 ? true : undefined))
   open.push(await passingTo(new URL(url), { port }))
   const [teller, name] = [opened(url), unique('run')]
   await eventually(async () => {
-    hearer.listen((told) => heard.push(told))
-    teller.tell(name)
+    hearer.subscribe((told) => heard.push(told))
+    teller.publish(name)
     return heard.includes(name) ? true : undefined
   }, 15_000)
 })

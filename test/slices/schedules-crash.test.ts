@@ -4,8 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sql } from '../../src/platform/pg/sql.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
-import { changeTriggers, register } from '../../src/resources/flows/triggers/registration.ts'
-import { reconciled } from '../../src/resources/flows/triggers/rows.ts'
+import { changeTriggers, replaceTriggers, syncTriggers } from '../../src/resources/flows/triggers/rows.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import {
   isScheduled,
@@ -39,10 +38,10 @@ test('killed after the transaction: what is gone goes, what is new comes', async
   const old = await onlyScheduleOf(room, name)
   const scope = scopeOf(platform, room)
   const change = async () => {
-    await scope.batch(...reconciled(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
+    await scope.batch(...replaceTriggers(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
     throw new Error('killed')
   }
-  await expect(changeTriggers(scope, old.flow_id, () => true, change)).rejects.toThrow('killed')
+  await expect(changeTriggers(scope, old.flow_id, [], change)).rejects.toThrow('killed')
   const made = await onlyScheduleOf(room, name)
   expect([made.key, made.id === old.id]).toEqual(['cron:0 2 1 1 *', false])
   expect([await isScheduled(room, old), await isScheduled(room, made)]).toEqual([true, false])
@@ -61,7 +60,7 @@ test('several at once leave what the rows say', async () => {
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
       await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${shown.id}`)
-      await register(scope, { flow_id: shown.flow_id, before })
+      await syncTriggers(scope, { flow_id: shown.flow_id, before })
     }),
   )
   const { note } = (await onlyScheduleOf(room, name)) as unknown as { note: string }
@@ -76,6 +75,6 @@ test('a workspace reaches the schedules of no other, whatever it names', async (
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(room, name)
   const other = scopeOf(platform, await aRoom())
-  await register(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
+  await syncTriggers(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
   expect(await isScheduled(room, shown)).toBe(true)
 })

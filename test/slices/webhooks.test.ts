@@ -2,7 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../src/core/ids.ts'
-import { makeSecret, sign } from '../../src/platform/webhooks/signature.ts'
+import { makeSecret, sign } from '../../src/platform/webhooks/webhooks.ts'
 import { publishScheduled } from '../support/schedules.ts'
 import {
   aRoom,

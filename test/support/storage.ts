@@ -3,7 +3,7 @@
 import { S3Client } from '@aws-sdk/client-s3'
 import { inject } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
-import { rootOf, storeOf } from '../../src/platform/objects/buckets.ts'
+import { rootOf, storeOf } from '../../src/platform/objects/clients.ts'
 import { Secrets } from '../../src/platform/secrets.ts'
 import { asSuperuser, type Room } from './tenants.ts'
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Functions } from '../../src/platform/functions/functions.ts'
-import { Log, Reply } from '../../src/platform/functions/reply.ts'
+import { Log, Reply } from '../../src/platform/functions/process.ts'
 import { eventually } from '../support/tenants.ts'
 
 let dir: string

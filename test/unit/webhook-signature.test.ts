@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
-import { type Delivery, makeSecret, sign, verify } from '../../src/platform/webhooks/signature.ts'
+import { type Delivery, makeSecret, sign, verify } from '../../src/platform/webhooks/webhooks.ts'
 
 /** Of the libraries of the Standard Webhooks project. */
 const VECTOR = {

@@ -11,7 +11,7 @@ import type { Mandate } from '../../src/platform/pg/mandate.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { WorkspaceScope } from '../../src/platform/scope.ts'
-import { listExecutions, listFlowExecutions } from '../../src/resources/flows/execution-list.ts'
+import { listExecutions, listFlowExecutions } from '../../src/resources/flows/executions.ts'
 import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
 import { SOURCE } from './flow-rows.ts'
 

@@ -1,7 +1,7 @@
 /** Who sends to webhooks: strangers cost the database no more than a measure, and each address at each webhook has its own. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { sign } from '../../src/platform/webhooks/signature.ts'
+import { sign } from '../../src/platform/webhooks/webhooks.ts'
 import { aRoom, call, type Room, unique } from '../support/tenants.ts'
 import { type CountedNode, countedNode } from '../support/wire.ts'
 

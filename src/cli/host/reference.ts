@@ -6,7 +6,7 @@ import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { PROBLEMS } from '../../core/problem.ts'
 import { describeConfig } from '../../platform/config.ts'
-import { allFaultPages } from '../../resources/flows/fault-pages.ts'
+import { diagnosticDocs } from '../../resources/flows/simulate.ts'
 import { OPERATIONS } from '../../resources/index.ts'
 import { conformancePage } from './conformance.ts'
 
@@ -19,7 +19,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
-    'flow-faults.md': allFaultPages(),
+    'flow-faults.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
   }

@@ -1,4 +1,4 @@
-/** A scope's part of the event streams: its tenant's events, in which each names its workspace, and its own changes. */
+/** Publishes and subscribes to a tenant's events and a workspace's document changes. */
 
 import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
@@ -25,14 +25,14 @@ export interface Subscription {
   readonly ownWorkspace: boolean
   /** Id of the last event that the client has seen: what came after it is sent first. */
   readonly after?: string
-  /** Where it is not for everybody. */
+  /** Restricts the events that the subscriber may receive. */
   readonly admits?: Admits
 }
 
-/** Whether an event may be heard at this moment; a promise where that has to be asked for. */
+/** True if an event may be sent now; a promise if that takes a query. */
 export type Admits = (entry: Entry) => boolean | Promise<boolean>
 
-/** What the listener of a subscription knows: the newest id, and where live events go once the past is sent. */
+/** State of a live subscription: the newest id, and the receiver of live events once the past is sent. */
 interface Heard {
   newest: string
   deliver: ((entry: Entry) => void) | undefined
@@ -139,7 +139,7 @@ export class Events {
   }
 
   /**
-   * Sends what is past a few events at a time and no faster than it is taken: a stream may hold gigabytes. What is
+   * Sends past events a few at a time and no faster than the client reads: a stream may hold gigabytes. What is
    * published meanwhile is read from the stream as well, and of what was dropped before it was read the client is told.
    */
   async #catchUp(sending: Sending): Promise<void> {
@@ -148,7 +148,7 @@ export class Events {
       const { newest } = heard
       const { entries, isWhole } = await this.#streams.following(key, sending.last)
       const isGone = entries.length === 0
-      // Who asks for all that there is misses nothing.
+      // A subscription from the beginning has no gap.
       if (isGone || (!isWhole && sending.last !== START))
         sink.send(frame({ event: 'gap', data: { after: sending.last } }))
       if (isGone) sending.last = newest

@@ -1,4 +1,4 @@
-/** Valkey Streams: the only builder of their keys, one reader per process, and the fan-out to whoever subscribed. */
+/** Valkey Streams: builds their keys, appends, and fans entries out from one blocking reader per process. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -6,16 +6,16 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 
-/** What is published: what listeners choose by stands beside the text, so that nobody has to parse it. */
+/** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
 export interface Message {
   readonly topic: string
   readonly source: string
   readonly text: string
-  /** Of a change: whether anon keys could read the collection then. Everybody may hear what has none. */
+  /** For a change: true if anon keys could read the collection then. Undefined means that any subscriber may receive it. */
   readonly anonReads?: boolean
 }
 
-/** A message in its place in the order. One object for all listeners of a process. */
+/** A message with its id in the stream. One object for all listeners of a process. */
 export interface Entry extends Message {
   /** `<milliseconds>-<sequence>`, growing. */
   readonly id: string
@@ -31,13 +31,13 @@ const BLOCK_MS = 5_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
 
-/** Where a stream is. The braces keep a tenant's keys on one node of a cluster. */
+/** Key of a stream. The braces keep a tenant's keys on one node of a cluster. */
 export type StreamKey = `tenon:{${TenantId}}:${string}`
 
-/** What the workspaces of a tenant publish to each other. */
+/** The stream of the events that a tenant's workspaces publish. */
 export const eventsOf = (tenantId: TenantId): StreamKey => `tenon:{${tenantId}}:events`
 
-/** What changes in the documents of one workspace. A sibling's changes are in another stream, so nobody filters them. */
+/** The stream of the document changes of one workspace. */
 export const changesOf = ({ tenantId, workspaceId }: WorkspaceRef): StreamKey =>
   `tenon:{${tenantId}}:changes:${workspaceId}`
 
@@ -75,11 +75,11 @@ export class Streams {
 
   /**
    * Calls the listener for each entry from now on.
-   * @returns the id after which it hears every entry, and how to stop
+   * @returns the id after which the listener gets every entry, and how to stop
    */
   async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
     const last = await this.lastId(key)
-    // Where others listen already, it hears what they hear next, which may be what came since the last one was asked for.
+    // With other listeners, it gets their next entry, which may have come after `last` was read.
     const known = this.#heard.get(key) ?? { last, listeners: new Set() }
     known.listeners.add(listener)
     this.#heard.set(key, known)
@@ -105,7 +105,7 @@ export class Streams {
     return { entries, isWhole }
   }
 
-  /** Whether the stream has never dropped anything. */
+  /** True if the stream has never dropped an entry. */
   async #hasAll(key: StreamKey): Promise<boolean> {
     const facts = await this.#ask(() => this.#redis.xinfo('STREAM', key))
     const of = (name: string) => (facts as unknown[])[(facts as unknown[]).indexOf(name) + 1]
@@ -171,7 +171,7 @@ export class Streams {
     for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
       const subscribed = this.#heard.get(key)
       for (const entry of rows.map(toEntry)) {
-        // Who listens anew since this was asked for may be further on.
+        // A listener that subscribed during this read may be further on.
         if (subscribed === undefined || !isBefore(subscribed.last, entry.id)) continue
         subscribed.last = entry.id
         for (const listener of subscribed.listeners) listener(entry)
@@ -186,7 +186,7 @@ export class Streams {
   }
 }
 
-/** What XADD is told, for a stream that keeps about so many entries. */
+/** Arguments of XADD, for a stream that keeps about so many entries. */
 export function addition(key: StreamKey, message: Message, kept: number) {
   const { topic, source, text, anonReads } = message
   const fields = ['topic', topic, 'source', source, 'event', text]

@@ -1,4 +1,4 @@
-/** TypeScript → the JavaScript that is run. Each compilation is a process of its own: a source can crash it. */
+/** Compiles TypeScript to JavaScript with esbuild, each time in a process of its own, which a source may crash. */
 
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'

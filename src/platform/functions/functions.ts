@@ -1,4 +1,4 @@
-/** Runs functions: a few blank processes wait, each call uses one up; how it ended becomes a result or a Problem. */
+/** Runs functions in a pool of prestarted processes; each call consumes one, and its end becomes a result or a Problem. */
 
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,8 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { GuestError } from './guest.ts'
 import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
-import { FunctionProcess, type Job, type Report } from './process.ts'
-import type { Frame } from './reply.ts'
+import { type Frame, FunctionProcess, type Job, type Report } from './process.ts'
 
 export class Functions {
   readonly #deno: string | undefined
@@ -29,7 +28,7 @@ export class Functions {
     while (!this.#closed && this.#warm.length < LIMITS.functionWarmProcesses) {
       const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
       this.#warm.push(blank)
-      // One that dies while it waits is not given to anybody.
+      // A process that dies while it waits is not used.
       void blank.gone.then(() => this.#forget(blank))
     }
   }

@@ -1,7 +1,7 @@
-/** The program inside a function's process: one call, read from stdin, answered on stdout. It guards nothing. */
+/** The main module of a function's process: reads one call from stdin and writes its result to stdout. It enforces nothing. */
 
 /**
- * JavaScript for Deno, passed as its main module. What it does, user code in the same realm can undo or fake; that
+ * JavaScript for Deno, passed as its main module. User code in the same realm can undo or fake all of it; that
  * harms that call alone, since the process serves no other and the host believes no frame (process.ts).
  *
  * The code to run is never named in this text: what stands in a main module, or is imported from it by a literal,
@@ -34,7 +34,7 @@ const readJob = async () => {
   }
 }
 const job = await readJob()
-// Whoever started us is gone: nobody waits for the answer.
+// The parent process is gone.
 void (async () => {
   for (;;) if ((await reader.read()).done) exit(0)
 })()
@@ -101,7 +101,7 @@ try {
 /** The main module. Of another type than user code, so that positions in the two are told apart. */
 export const GUEST_URL = `data:text/javascript;base64,${Buffer.from(GUEST).toString('base64')}`
 
-/** What the guest reads: `<bytes>\n<json>`. */
+/** The call, sent as `<bytes>\n<json>`. */
 export interface GuestJob {
   readonly nonce: string
   /** JavaScript in base64. */
@@ -111,7 +111,7 @@ export interface GuestJob {
   readonly resultBytesMax: number
 }
 
-/** What user code threw, as the guest says; every member may be missing or of another type. */
+/** The error that user code threw, unverified: every member may be missing or of another type. */
 export interface GuestError {
   readonly name?: unknown
   readonly message?: unknown

@@ -1,4 +1,4 @@
-/** Layers of the operating system around a function's process: a user id of its own, and namespaces by bwrap or unshare. */
+/** Isolates a function's process by the operating system: a user id of its own, and namespaces by bwrap or unshare. */
 
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -107,7 +107,7 @@ export async function findIsolation(program: string, path = process.env['PATH'] 
       const isolation = new Isolation({ ownUser, sandbox })
       if (await runs(isolation, program)) return isolation
     }
-  // Not even alone: who starts it will say so.
+  // The program does not run even alone; starting it reports why.
   return new Isolation({ ownUser: false, sandbox: undefined })
 }
 

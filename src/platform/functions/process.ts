@@ -1,4 +1,4 @@
-/** One Deno process for one call: isolated, without permissions, watched from outside, killed at its end. Never used twice. */
+/** Runs one call in one Deno process without permissions, limits its time, memory and output, and kills it. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -7,7 +7,6 @@ import type { Readable, Writable } from 'node:stream'
 import { LIMITS } from '../../core/limits.ts'
 import { GUEST_URL, type GuestJob } from './guest.ts'
 import { childrenOf, type Isolation, killGroup } from './isolation.ts'
-import { type Frame, Log, Reply } from './reply.ts'
 
 export interface Job {
   /** JavaScript; see compile.ts. */
@@ -33,15 +32,8 @@ export interface Report {
 /** Deny beats any default that a later Deno may have. No remote code, no packages, no settings from files. */
 const FLAGS = [
   'run',
-  ...[
-    '--no-prompt',
-    '--no-remote',
-    '--no-npm',
-    '--no-config',
-    '--no-lock',
-    '--no-code-cache',
-    '--cached-only',
-  ],
+  ...['prompt', 'remote', 'npm', 'config', 'lock', 'code-cache'].map((what) => `--no-${what}`),
+  '--cached-only',
   ...['read', 'write', 'net', 'env', 'run', 'sys', 'ffi', 'import'].map((right) => `--deny-${right}`),
 ]
 
@@ -131,7 +123,7 @@ export class FunctionProcess {
 
   /** Whatever comes first: an answer, the clock, the memory, a flood, the process's own end, or our giving up. */
   async #ending(job: Job, reply: Reply): Promise<Ending> {
-    const { promise, resolve } = deferred<Ending>()
+    const { promise, resolve } = Promise.withResolvers<Ending>()
     const clock = setTimeout(() => resolve({ kind: 'timeout' }), job.timeoutMs)
     const limitKb = (this.memoryMb + LIMITS.functionMemoryBaseMb) * 1_024
     const watch = setInterval(() => {
@@ -160,9 +152,9 @@ export class FunctionProcess {
     return ending.kind === 'died' && this.#log.ranOutOfMemory ? { kind: 'memory' } : ending
   }
 
-  /** The guest's first line names its version. User code has not been sent yet, so this line is the guest's. */
+  /** The first line names Deno's version. It can be trusted, since user code has not been sent yet. */
   async #becomesReady(): Promise<void> {
-    const { promise, resolve } = deferred<string>()
+    const { promise, resolve } = Promise.withResolvers<string>()
     let line = ''
     const read = (chunk: Buffer) => {
       line += chunk.toString('latin1')
@@ -198,10 +190,77 @@ function residentKb(pid: number | undefined): number {
   }
 }
 
-function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {}
-  const promise = new Promise<T>((done) => {
-    resolve = done
-  })
-  return { promise, resolve }
+export interface Frame {
+  readonly kind: string
+  readonly text: string
+}
+
+export type Heard = Frame | 'too_large' | 'too_loud' | undefined
+
+/**
+ * Stdout of one process. User code owns it too, so bytes before the frame are just what it printed; a frame has the
+ * nonce of this call, and its size is judged before one byte of it is kept.
+ */
+export class Reply {
+  readonly #mark: Buffer
+  #got: Buffer = Buffer.alloc(0)
+
+  constructor(nonce: string) {
+    this.#mark = Buffer.from(`\n${nonce} `)
+  }
+
+  /** Takes what came. @returns the frame when it is whole, or why there will be none */
+  take(chunk: Buffer): Heard {
+    this.#got = Buffer.concat([this.#got, chunk])
+    const at = this.#got.indexOf(this.#mark)
+    if (at < 0) return this.#got.length > LIMITS.functionNoiseBytesMax ? 'too_loud' : undefined
+    const start = at + this.#mark.length
+    const end = this.#got.indexOf(10, start)
+    if (end < 0) return this.#got.length - start > 64 ? 'too_loud' : undefined
+    const [kind = '', size = ''] = this.#got.toString('latin1', start, end).split(' ')
+    const bytes = /^[0-9]{1,15}$/.test(size) ? Number(size) : Number.POSITIVE_INFINITY
+    if (bytes > LIMITS.functionResultBytesMax) return 'too_large'
+    const from = end + 1
+    if (this.#got.length < from + bytes) return undefined
+    return { kind, text: this.#got.toString('utf8', from, from + bytes) }
+  }
+
+  /** Output before the frame. */
+  noise(): Buffer {
+    const at = this.#got.indexOf(this.#mark)
+    return at < 0 ? this.#got : this.#got.subarray(0, at)
+  }
+}
+
+/** Output of a function; the last 64 KiB are kept. */
+export class Log {
+  #kept: Buffer = Buffer.alloc(0)
+  #bytes = 0
+
+  /** @returns whether it is still within what a process may write */
+  add(chunk: Buffer): boolean {
+    this.#bytes += chunk.length
+    this.#kept = Buffer.concat([this.#kept, chunk])
+    if (this.#kept.length > LIMITS.functionLogBytesMax)
+      this.#kept = this.#kept.subarray(this.#kept.length - LIMITS.functionLogBytesMax)
+    return this.#bytes <= LIMITS.functionNoiseBytesMax + LIMITS.functionLogBytesMax
+  }
+
+  get ranOutOfMemory(): boolean {
+    return /Fatal JavaScript out of memory|heap limit/.test(this.#text())
+  }
+
+  /** The last lines, without what the engine says when it dies: that has addresses and paths of the host. */
+  lines(): string[] {
+    const said = this.#text()
+      .split(/\n*<--- Last few GCs --->|\n*#\n# Fatal/)[0]
+      ?.replaceAll(/data:(?:application|text)\/javascript;base64,[^\s:]*/g, 'function.ts')
+    const text = Buffer.from((said ?? '').trimEnd())
+    const shown = text.subarray(Math.max(0, text.length - LIMITS.functionLogShownBytesMax)).toString()
+    return shown === '' ? [] : shown.split('\n')
+  }
+
+  #text(): string {
+    return this.#kept.toString()
+  }
 }

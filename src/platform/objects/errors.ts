@@ -1,4 +1,4 @@
-/** What the object store refuses → problems with S3's own names. */
+/** Maps errors of the object store to problems with S3's own names. */
 
 import { S3ServiceException } from '@aws-sdk/client-s3'
 import { Problem, type ProblemCode } from '../../core/problem.ts'

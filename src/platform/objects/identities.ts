@@ -1,4 +1,4 @@
-/** IAM at the object store, with the root identity: one user per workspace, who may use exactly its bucket. */
+/** IAM at the object store: one user per workspace, with a policy for exactly its bucket. */
 
 import {
   CreateAccessKeyCommand,
@@ -13,9 +13,16 @@ import {
 import { LIMITS } from '../../core/limits.ts'
 import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceId } from '../../core/tenant.ts'
+import type { WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import { rootOf, storeOf } from './buckets.ts'
+import {
+  type ObjectClients,
+  type Objects,
+  rootOf,
+  type SealedIdentity,
+  type StorageKey,
+  storeOf,
+} from './clients.ts'
 
 export type StorageAction = 'read' | 'write' | 'list' | 'admin'
 
@@ -26,15 +33,10 @@ const ACTIONS: Readonly<Record<StorageAction, readonly string[]>> = {
   list: ['s3:ListBucket'],
   admin: ['s3:*'],
 }
-/** What the platform does for a workspace. Not `admin`: with it, a workspace could open its bucket to others. */
+/** Rights of a workspace's user. Not `admin`: with it, a workspace could open its bucket to others. */
 const GRANTED: readonly StorageAction[] = ['read', 'write', 'list']
 
 const POLICY = 'own-bucket'
-
-export interface StorageKey {
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-}
 
 /**
  * The policy document for one bucket.
@@ -89,7 +91,7 @@ export class StorageIdentities {
     })
   }
 
-  /** A new key; its secret is known to nobody else. */
+  /** Makes a key; its secret is returned only here. */
   async newKey(workspaceId: WorkspaceId): Promise<StorageKey> {
     const made = await answered(() =>
       this.#iam.send(new CreateAccessKeyCommand({ UserName: userOf(workspaceId) })),
@@ -128,4 +130,43 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
 
 function unavailable(cause: unknown): Problem {
   return new Problem('dependency_unavailable', { detail: 'The object store gives no identity.', cause })
+}
+
+interface StorageParts {
+  readonly objects: Objects
+  readonly identities: StorageIdentities
+  readonly objectClients: ObjectClients
+}
+
+export class StorageAdmin {
+  readonly #parts: StorageParts
+
+  constructor(parts: StorageParts) {
+    this.#parts = parts
+  }
+
+  makeBucket(name: string, owner: string): Promise<void> {
+    return this.#parts.objects.makeBucket(name, owner)
+  }
+
+  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
+  async newKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
+    const { identities, objectClients } = this.#parts
+    await identities.ensureUser(ref.workspaceId, bucket)
+    // Keys that crashed attempts left behind count against the store's limit.
+    await identities.keepOnly(ref.workspaceId, undefined)
+    const key = await identities.newKey(ref.workspaceId)
+    return { access_key_id: key.accessKeyId, sealed: objectClients.seal(ref, key) }
+  }
+
+  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
+  keepKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
+    return this.#parts.identities.keepOnly(ref.workspaceId, accessKeyId)
+  }
+
+  /** Opens the store to the workspace's own identity, or closes it; its keys stay as they are. Idempotent. */
+  turn(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
+    const { identities } = this.#parts
+    return isOpen ? identities.ensureUser(ref.workspaceId, bucket) : identities.shut(ref.workspaceId)
+  }
 }

@@ -1,14 +1,15 @@
-/** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
+/** Counts the bytes of a workspace's objects against its quota: reserves before an upload, settles after it. */
 
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { type ByteSource, counted } from '../../core/bytes.ts'
 import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database } from '../pg/database.ts'
 import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
-import { Reservation, type Stored } from './reservation.ts'
 
-/** Asks the store how many bytes an object has; 0 where there is none. */
+/** Measures an object at the store in bytes; 0 if there is none. */
 export type Measure = (object: Stored) => Promise<number>
 
 /**
@@ -37,7 +38,7 @@ export class ObjectLedger {
 
   /**
    * Room for so many bytes of an upload in all.
-   * @returns false where nobody has limited them
+   * @returns false if there is no limit
    * @throws Problem `quota_exceeded`, also once it is known what became of uploads whose process died
    */
   async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
@@ -50,7 +51,7 @@ export class ObjectLedger {
     }
   }
 
-  /** After whatever may have changed an object. Where nobody has limited the bytes, one question. */
+  /** Measures an object that may have changed and records its size. One query if there is no limit. */
   async settle(object: Stored, upload = ''): Promise<void> {
     const [[row] = []] = await this.#ask(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
@@ -96,7 +97,7 @@ export class ObjectLedger {
     return row?.['limited'] === true
   }
 
-  /** A few uploads that nobody ends any more. @returns how many */
+  /** Settles a few uploads whose lease has expired. @returns how many */
   async #settleExpired(): Promise<number> {
     const [rows = []] = await this.#ask(
       sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LEDGER_LIMITS.uploadsSettledAtOnce}`,
@@ -112,3 +113,94 @@ export class ObjectLedger {
 }
 
 const idOf = ({ bucket, key }: Stored): Buffer => createHash('sha256').update(`${bucket}/${key}`).digest()
+
+/** An object as the store names it. */
+export interface Stored {
+  readonly bucket: string
+  readonly key: string
+}
+
+export class Reservation {
+  readonly #ledger: ObjectLedger
+  readonly #object: Stored
+  readonly #upload = randomUUID()
+  #bytes = 0
+  #untilMs = 0
+  #limited: boolean
+
+  constructor(ledger: ObjectLedger, object: Stored, limited: boolean) {
+    this.#limited = limited
+    this.#ledger = ledger
+    this.#object = object
+  }
+
+  /**
+   * Before bytes are passed on, and again from time to time while they are.
+   * @param bytes of the upload up to there
+   * @throws Problem `quota_exceeded`
+   */
+  async cover(bytes: number): Promise<void> {
+    if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
+    const wanted = Math.max(bytes, this.#bytes)
+    this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
+    this.#bytes = wanted
+    this.#untilMs = Date.now() + LEDGER_LIMITS.uploadLeaseMs / 2
+  }
+
+  /**
+   * Runs an upload with a reservation from its beginning, and settles it however it ends.
+   * @param bytes that were announced
+   * @throws Problem `quota_exceeded`, and what `work` throws
+   */
+  async during<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    await this.cover(bytes)
+    const settle = () => this.#ledger.settle(this.#object, this.#upload)
+    const made = await work().catch(async (error: unknown) => {
+      // If the store failed, the reservation stays until its lease expires; then the object is measured again.
+      await settle().catch(() => {})
+      throw error
+    })
+    await settle()
+    return made
+  }
+}
+
+/** The SDK does not hear of a stream that breaks: it would wait without end. */
+export class Upload {
+  bytes = 0
+  readonly #source: ByteSource
+  readonly #max: number
+  readonly #room: Reservation
+
+  constructor(source: ByteSource, max: number, room: Reservation) {
+    this.#source = source
+    this.#max = max
+    this.#room = room
+  }
+
+  get length(): number | undefined {
+    return this.#source.length
+  }
+
+  /** @throws what broke the stream, else what the store refused */
+  async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const broken = new AbortController()
+    const body = Readable.from(this.#measured(), { objectMode: false })
+    body.once('error', (error) => broken.abort(error))
+    try {
+      return await put(body, broken.signal)
+    } catch (error) {
+      throw broken.signal.aborted ? broken.signal.reason : error
+    } finally {
+      body.destroy()
+    }
+  }
+
+  async *#measured(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of counted(this.#source, this.#max)) {
+      this.bytes += chunk.byteLength
+      await this.#room.cover(this.bytes)
+      yield chunk
+    }
+  }
+}

@@ -1,10 +1,11 @@
-/** A scope's part of the object store: every call goes out under the workspace's own key, so the store itself refuses. */
+/** Reads and writes objects under the workspace's own key, so that the store itself rejects other buckets. */
 
 import type { Readable } from 'node:stream'
 import {
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  type HeadObjectCommandOutput,
   ListObjectsV2Command,
   PutObjectCommand,
   type S3Client,
@@ -15,18 +16,15 @@ import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { isLimited } from '../limited.ts'
+import type { Parts } from '../parts.ts'
+import type { Mandate } from '../pg/mandate.ts'
+import { sql } from '../pg/sql.ts'
 import { retryTransient } from '../retry.ts'
+import type { WorkspaceScope } from '../scope.ts'
 import type { ObjectClients, SealedIdentity } from './clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from './errors.ts'
-import type { Measure, ObjectLedger } from './ledger.ts'
-import type { Stored } from './reservation.ts'
-import { Upload } from './upload.ts'
-
-/** Which object. */
-export interface Place {
-  readonly bucket: string
-  readonly key: string
-}
+import { type Measure, ObjectLedger, type Stored, Upload } from './ledger.ts'
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -67,15 +65,17 @@ export class WorkspaceObjects {
    * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
-    place: Place,
+    object: Stored,
     source: ByteSource,
     options: Conditions & { type: string },
   ): Promise<{ etag: string; size: number; created: boolean }> {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
-    const target = targetOf(place)
-    const room = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
-    return room.during(source.length ?? 0, () => this.#upload(target, new Upload(source, max, room), options))
+    const target = targetOf(object)
+    const reservation = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    return reservation.during(source.length ?? 0, () =>
+      this.#upload(target, new Upload(source, max, reservation), options),
+    )
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
@@ -91,8 +91,8 @@ export class WorkspaceObjects {
   }
 
   /** @returns the object, a range of it, or 304 */
-  async get(place: Place, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+  async get(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
@@ -104,8 +104,8 @@ export class WorkspaceObjects {
   }
 
   /** As `get`, without the body. */
-  async head(place: Place, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(place), ...conditionsOf(conditions) }
+  async head(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3): Promise<ByteReply> => {
       const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
       return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
@@ -113,8 +113,8 @@ export class WorkspaceObjects {
   }
 
   /** @throws Problem `NoSuchKey`: S3 itself would not tell */
-  async delete(place: Place): Promise<void> {
-    const target = targetOf(place)
+  async delete(object: Stored): Promise<void> {
+    const target = targetOf(object)
     if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
     await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
     await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
@@ -150,14 +150,14 @@ export class WorkspaceObjects {
     await this.#ledger.correct(bucket, await sizes())
   }
 
-  /** In a bucket of somebody else nothing can have come of an upload. */
+  /** Size in bytes; 0 in a bucket of another workspace, which no upload can have reached. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
     return this.#ask(target, (s3) => bytesOf(s3, target))
   }
 
-  /** False where there is no such object. What else may be wrong, the next call says better: this reply has no body. */
+  /** False if there is no such object. Other errors are left to the next call, since the reply to HEAD has no body. */
   async #exists(target: Target): Promise<boolean> {
     try {
       await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
@@ -167,9 +167,9 @@ export class WorkspaceObjects {
     }
   }
 
-  /** As {@link #once}; again while the store has not heard that the bucket is the workspace's, or which key it has. */
+  /** As {@link #once}, repeated while the store does not know yet the workspace's policy or key. */
   #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
-    // What a workspace may do was written, and the gateways of the store hear of it one after the other.
+    // A new policy reaches the gateways of the store one after the other.
     const isUnheard = async (error: unknown) => {
       if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
       this.#clients.forget(this.#ref)
@@ -211,7 +211,7 @@ interface Target {
   readonly Key: string
 }
 
-const targetOf = ({ bucket, key }: Place) => ({ Bucket: bucket, Key: storedKey(key) })
+const targetOf = ({ bucket, key }: Stored) => ({ Bucket: bucket, Key: storedKey(key) })
 
 function conditionsOf({ if_match, if_none_match, range }: Conditions) {
   return {
@@ -233,15 +233,9 @@ async function bytesOf(s3: S3Client, target: Target): Promise<number> {
   }
 }
 
-interface Described {
-  readonly ContentType?: string | undefined
-  readonly ContentLength?: number | undefined
-  readonly ContentRange?: string | undefined
-  readonly ETag?: string | undefined
-  readonly LastModified?: Date | undefined
-}
-
-function headersOf(described: Described): Record<string, string> {
+function headersOf(
+  described: HeadObjectCommandOutput & { readonly ContentRange?: string | undefined },
+): Record<string, string> {
   const { ContentType, ContentLength, ContentRange, ETag, LastModified } = described
   return {
     'accept-ranges': 'bytes',
@@ -260,8 +254,6 @@ function unchanged(error: unknown): ByteReply {
   return { status: 304, headers: etag === undefined ? {} : { etag } }
 }
 
-const _denied = (error: unknown) => error instanceof Problem && error.code === 'AccessDenied'
-
 /**
  * Lists what a bucket holds.
  * @returns bytes by stored key
@@ -274,13 +266,29 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
     const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
     const page = await s3.send(new ListObjectsV2Command(input))
     for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
-    if (sizes.size > LEDGER_LIMITS.objectsCountedMax) throw tooMany()
+    if (sizes.size > LEDGER_LIMITS.objectsCountedMax)
+      throw new Problem('value_invalid', {
+        detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+      })
     token = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (token !== undefined)
   return sizes
 }
 
-const tooMany = () =>
-  new Problem('value_invalid', {
-    detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
-  })
+/** @param mandate the scope's own, so that the ledger sees what the scope sees */
+export function openObjects(
+  scope: WorkspaceScope,
+  parts: Pick<Parts, 'database' | 'objectClients'>,
+  mandate: Mandate,
+): WorkspaceObjects {
+  const { workspaceId } = scope.ref
+  const find = async () => {
+    const [storage] = await scope.rows<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+    return storage
+  }
+  const ledgerOf = (measure: Measure) =>
+    new ObjectLedger(parts.database, mandate, measure, () => isLimited(scope, 'object_bytes'))
+  return new WorkspaceObjects(scope.ref, parts.objectClients, find, ledgerOf)
+}

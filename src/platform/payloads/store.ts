@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
-import { type Objects, rootOf, storeOf } from '../objects/buckets.ts'
+import { type Objects, rootOf, storeOf } from '../objects/clients.ts'
 import { statusOf } from '../objects/errors.ts'
 
 export class PayloadStore {

@@ -1,27 +1,27 @@
-/** Knows of executions that somebody watches whether there is news: one question for all of them, when it is told or by and by. */
+/** Watches executions: one query for all that are watched in this process, on each notification and at intervals. */
 
 import { setTimeout as pause } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Batches } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
-import type { News } from './news.ts'
 
-/** How an execution stands, for those who watch it. */
-export interface Sight {
+/** What watchers see of an execution. */
+export interface ExecutionSnapshot {
   /** The number of its newest event. */
   readonly events: number
-  /** Its workspace is suspended, or somebody has paused it. */
+  /** Its workspace is suspended, or it is paused. */
   readonly suspended: boolean
   readonly ended: boolean
   /** It was deleted. */
   readonly gone: boolean
 }
 
-/** Before anybody has looked. */
-const UNSEEN: Sight = { events: 0, suspended: false, ended: false, gone: false }
+/** Before the first query. */
+const UNSEEN: ExecutionSnapshot = { events: 0, suspended: false, ended: false, gone: false }
 
 interface Row {
   readonly key: string
@@ -30,15 +30,15 @@ interface Row {
   readonly ended: boolean | null
 }
 
-/** An execution that is watched, shared by all who watch it in this process. */
-export class Watched {
+/** An execution that is watched, shared by all its watchers in this process. */
+export class ExecutionWatch {
   readonly ref: WorkspaceRef
   readonly id: string
   watchers = 0
   #sight = UNSEEN
   #page: { readonly after: number; readonly loaded: Promise<unknown> } | undefined
   #waiting: (() => void)[] = []
-  /** Those who wait for its end alone, and look at it themselves. */
+  /** Callbacks of watchers that wait for the end alone and read the execution themselves. */
   #ends = new Set<() => void>()
 
   constructor(ref: WorkspaceRef, id: string) {
@@ -46,43 +46,43 @@ export class Watched {
     this.id = id
   }
 
-  get sight(): Sight {
+  get sight(): ExecutionSnapshot {
     return this.#sight
   }
 
-  /** Resolves at the next news. */
+  /** Resolves at the next change. */
   news(): Promise<void> {
     return new Promise((done) => this.#waiting.push(done))
   }
 
-  /** Calls once it has ended, for who watches it for nothing else. @returns how to want that no more */
+  /** Calls once the execution has ended. @returns removes the callback */
   onEnd(done: () => void): () => void {
     this.#ends.add(done)
     return () => this.#ends.delete(done)
   }
 
-  /** @returns whether all who watch have waited for just that */
+  /** @returns true if all watchers waited for the end alone */
   tellEnd(): boolean {
     const all = this.#ends.size === this.watchers
     for (const done of this.#ends) done()
     return all
   }
 
-  /** What comes after an event, read once for all who are there when there is news. */
+  /** The events after one, read once for all watchers. */
   page<T>(after: number, load: () => Promise<T>): Promise<T> {
     if (this.#page?.after === after) return this.#page.loaded as Promise<T>
     const loaded = load()
     const page = { after, loaded }
     this.#page = page
     loaded.catch(() => {
-      // What could not be read is asked for again.
+      // A failed page is read again.
       if (this.#page === page) this.#page = undefined
     })
     return loaded
   }
 
-  /** How it stands now; who waits is told. */
-  see(sight: Sight): void {
+  /** Stores the snapshot and wakes watchers. */
+  see(sight: ExecutionSnapshot): void {
     this.#sight = sight
     this.#page = undefined
     if (sight.ended && !sight.gone) this.tellEnd()
@@ -94,33 +94,33 @@ export class Watched {
   }
 }
 
-export class Lookout {
+export class ExecutionWatcher {
   readonly #system: SystemScope
   readonly #onError: (error: unknown) => void
-  readonly #news: News
-  readonly #watched = new Map<string, Watched>()
+  readonly #notifier: ExecutionNotifier
+  readonly #watched = new Map<string, ExecutionWatch>()
   readonly #closed = new AbortController()
-  /** Those that the next question is about. */
-  #asked = new Map<string, Watched>()
+  /** The executions of the next query. */
+  #asked = new Map<string, ExecutionWatch>()
   #asking: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
-  constructor(database: Batches, news: News, onError: (error: unknown) => void) {
+  constructor(database: Batches, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
     this.#system = new SystemScope('lookout', database)
-    this.#news = news
+    this.#notifier = notifier
     this.#onError = onError
   }
 
-  /** Something was written of an execution, perhaps its end: whoever watches it, in whatever process, looks. */
+  /** Notifies the watchers in all processes that an execution was written, perhaps its end. */
   tell(ref: WorkspaceRef, id: string, hasEnded: boolean): void {
-    this.#news.tell(`${keyOf(ref, id)}${hasEnded ? ENDED : ''}`)
+    this.#notifier.publish(`${keyOf(ref, id)}${hasEnded ? ENDED : ''}`)
   }
 
-  /** @returns the execution, for as long as it is not stopped */
-  watch(ref: WorkspaceRef, id: string): { watched: Watched; stop: () => void } {
+  /** @returns the watch; it ends with `stop` */
+  watch(ref: WorkspaceRef, id: string): { watched: ExecutionWatch; stop: () => void } {
     const key = keyOf(ref, id)
-    this.#news.listen((name) => this.#hear(name))
-    const watched = this.#watched.get(key) ?? new Watched(ref, id)
+    this.#notifier.subscribe((name) => this.#hear(name))
+    const watched = this.#watched.get(key) ?? new ExecutionWatch(ref, id)
     this.#watched.set(key, watched)
     watched.watchers += 1
     this.#looking ??= this.#look()
@@ -137,7 +137,7 @@ export class Lookout {
 
   async close(): Promise<void> {
     this.#closed.abort()
-    this.#news.close()
+    this.#notifier.close()
     await Promise.allSettled([this.#looking, this.#asking])
   }
 
@@ -146,12 +146,12 @@ export class Lookout {
     const key = hasEnded ? news.slice(0, -ENDED.length) : news
     const watched = this.#watched.get(key)
     if (watched === undefined || (hasEnded && watched.tellEnd())) return
-    // Should it fail, whoever looks by and by says so.
+    // If it fails, the next poll reports it.
     this.#lookAt([[key, watched]]).catch(() => {})
   }
 
-  /** One question after the other, so that none tells what was before the last; what comes during one is part of the next. */
-  #lookAt(those: Iterable<[string, Watched]>): Promise<void> {
+  /** One query at a time, so that no result is older than the one before; what comes during a query is part of the next. */
+  #lookAt(those: Iterable<[string, ExecutionWatch]>): Promise<void> {
     for (const [key, watched] of those) this.#asked.set(key, watched)
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = undefined
@@ -167,40 +167,35 @@ export class Lookout {
     }
   }
 
-  /** For as long as somebody watches. Never rejects. */
+  /** Polls while anything is watched. Never rejects. */
   async #look(): Promise<void> {
     const backoff = new Backoff(LIMITS.lookoutPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
-      await this.#wait(backoff.next())
+      await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
       await this.#lookAt(this.#watched).then(() => backoff.reset(), this.#onError)
     }
     this.#looking = undefined
   }
 
-  async #see(asked: readonly (readonly [string, Watched])[]): Promise<void> {
+  async #see(asked: readonly (readonly [string, ExecutionWatch])[]): Promise<void> {
     for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
-      const gone = events === null
       this.#watched.get(key)?.see({
         events: events ?? 0,
         suspended: suspended ?? false,
         ended: ended ?? true,
-        gone,
+        gone: events === null,
       })
     }
   }
-
-  async #wait(ms: number): Promise<void> {
-    await pause(ms, undefined, { signal: this.#closed.signal }).catch(() => {})
-  }
 }
 
-/** Behind a name: what was written is its end. */
+/** Suffix of a notification: the execution has ended. */
 const ENDED = '!'
 
 const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenantId}:${workspaceId}:${id}`
 
-/** Of those that are watched, the ones that do not stand as they were last seen. */
-function changed(asked: readonly (readonly [string, Watched])[]): Sql {
+/** Reads the watched executions whose snapshot has changed. */
+function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
   const known = asked.map(([key, { ref, id, sight }]) => ({
     key,
     tenant: ref.tenantId,
@@ -216,4 +211,47 @@ function changed(asked: readonly (readonly [string, Watched])[]): Sql {
     where (w.events, w.suspended, w.ended, w.gone)
       is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
         case when e.id is null then true else e.ended_at is not null end, e.id is null)`
+}
+
+const CHANNEL = 'tenon:executions'
+const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
+
+/** Publishes ids of executions over Valkey, and nothing of their content. A missed message is found by the next poll. */
+export class ExecutionNotifier {
+  readonly #publisher: Redis
+  readonly #subscriber: Redis
+  readonly #onError: (error: unknown) => void
+  #hear: (name: string) => void = () => {}
+  #listening = false
+
+  constructor(url: string, onError: (error: unknown) => void) {
+    this.#publisher = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
+    this.#subscriber = new Redis(url, OPTIONS)
+    this.#onError = onError
+    this.#publisher.on('error', onError)
+    this.#subscriber.on('error', onError)
+    this.#subscriber.on('message', (_channel, name) => this.#hear(name))
+  }
+
+  /** Does not wait and never throws. */
+  publish(name: string): void {
+    this.#publisher.publish(CHANNEL, name).catch(this.#onError)
+  }
+
+  /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
+  subscribe(hear: (name: string) => void): void {
+    this.#hear = hear
+    if (this.#listening) return
+    this.#listening = true
+    this.#subscriber.subscribe(CHANNEL).catch((error: unknown) => {
+      // The next call subscribes again.
+      this.#listening = false
+      this.#onError(error)
+    })
+  }
+
+  close(): void {
+    this.#publisher.disconnect()
+    this.#subscriber.disconnect()
+  }
 }

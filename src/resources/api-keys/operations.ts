@@ -7,7 +7,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { forgetKey } from '../../platform/node-memory.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../kinds.ts'
-import { ACTIVE, notActive } from '../workspaces.ts'
+import { ACTIVE, inactiveProblem } from '../tenants.ts'
 import {
   ApiKey,
   COLUMNS,
@@ -53,7 +53,7 @@ export const createApiKey = onStructure({
       where id = ${workspace_id} and ${ACTIVE}`
     const { key, insert } = making(scope, of, owner)
     const [, [made] = []] = await scope.batch(letExpired(workspace_id), insert)
-    if (made === undefined) throw await notActive(scope, workspace_id)
+    if (made === undefined) throw await inactiveProblem(scope, workspace_id)
     return { ...(made as ApiKey), key }
   },
 })

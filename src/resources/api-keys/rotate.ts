@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import { forgetKey } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, OptionalTime, onStructure, Ref } from '../kinds.ts'
-import { ACTIVE } from '../workspaces.ts'
+import { ACTIVE } from '../tenants.ts'
 import { type ApiKey, findApiKey, letExpired, making, refusePast, ShownOnce, STATUS } from './key.ts'
 
 export const rotateApiKey = onStructure({

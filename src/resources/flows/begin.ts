@@ -1,4 +1,4 @@
-/** How the workflow of an execution is started that has a row: by who asked for it, or by who has freed its place. */
+/** Starts the workflow of an execution that has a row, and resumes executions that got a concurrency slot. */
 
 import { uuidOf } from '../../core/ids.ts'
 import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
@@ -6,36 +6,32 @@ import { type Json, QUEUES } from '../../core/work.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { opened, shownAs } from './secret-values.ts'
+import { decryptSecret, handlesFor } from './secrets.ts'
 
-/** By name, in hex; nothing where none is there. */
+/** Ciphertexts by name, in hex; null if the workspace has none of them. */
 export type SealedSecrets = Readonly<Record<string, string>> | null
 
-/** The secrets of a row `chosen` that has their names as `named`. */
+/** Columns `secrets` and `sealed` of a row `chosen` whose column `named` has the names of its secrets. */
 export const SEALED = sql`to_json(named) as secrets, (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets
   where name = any(chosen.named)) as sealed`
 
-interface WithSecrets {
+interface PendingRow {
+  readonly id: string
   readonly workflow_id: string
   readonly secrets: readonly string[]
   readonly sealed: SealedSecrets
+  readonly flow: FlowRunInput['flow']
+  readonly ir: string
+  readonly input: Json
+  readonly started_by: string
+  readonly trigger: RunTrigger
+  readonly correlation_key: string | null
+  /** The workflow's input as it was when the execution was queued for a slot. */
+  readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
 }
 
-/** What the run has of its secrets: of one that is gone, a handle too, which its calls fail with. */
-function handlesOf(
-  scope: WorkspaceScope,
-  { workflow_id, secrets, sealed }: WithSecrets,
-): { [name: string]: Json } {
-  const handles = secrets.map((name) => {
-    const hex = sealed?.[name]
-    const value = hex === undefined ? undefined : opened(scope, name, hex)
-    return [name, shownAs(scope, workflow_id, name, value)]
-  })
-  return Object.fromEntries(handles)
-}
-
-/** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
-export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
+/** Starts the workflow; has no effect if it exists. @throws Problem `dependency_unavailable` */
+export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
   await runsOf(scope).start({
     type: 'flowRun',
@@ -53,36 +49,27 @@ export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<v
   })
 }
 
-interface PendingRow extends WithSecrets {
-  readonly id: string
-  readonly flow: FlowRunInput['flow']
-  readonly ir: string
-  readonly input: Json
-  readonly started_by: string
-  readonly trigger: RunTrigger
-  readonly correlation_key: string | null
-  /** What it was to begin with, where it has waited for a place. */
-  readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
-}
-
 /**
- * Lets executions go on that have their place, one by one: starts those that have not begun, and tells those that have. What
- * cannot be done now is done again later (mending.ts).
- * @param whom rows `{id}`, as places are given back and handed on (places.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (mending.ts)
+ * repeats what fails here.
+ * @param executions rows `{id}`, as the statements that release and promote slots return them (places.ts)
  */
-export async function goOn(scope: WorkspaceScope, whom: readonly { readonly id?: unknown }[]): Promise<void> {
-  for (const row of whom) {
+export async function resumeAdmitted(
+  scope: WorkspaceScope,
+  executions: readonly { readonly id?: unknown }[],
+): Promise<void> {
+  for (const row of executions) {
     const id = String(row.id)
     try {
-      if (!(await beginOne(scope, id))) await tell(scope, id)
+      if (!(await startPending(scope, id))) await notifySlot(scope, id)
     } catch (error) {
-      scope.report(error, 'an execution waits to go on')
+      scope.report(error, 'execution not resumed')
     }
   }
 }
 
-/** @returns whether it had not begun */
-async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
+/** @returns true if the execution had not started */
+async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
     with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
@@ -93,13 +80,15 @@ async function beginOne(scope: WorkspaceScope, id: string): Promise<boolean> {
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select chosen.*, ${SEALED} from chosen`)
   if (row === undefined) return false
-  await begin(scope, runInput(scope, row))
-  await cancelUnwanted(scope, row)
+  await startWorkflow(scope, runInput(scope, row))
+  // A cancellation that came before the workflow existed is delivered now.
+  const unwanted = sql`select execution_id from admissions where execution_id = ${id} and unwanted`
+  if ((await scope.row(unwanted)) !== undefined) await runsOf(scope).cancel(row.workflow_id)
   return true
 }
 
-/** Tells one that has its place again, and has not heard of it. */
-async function tell(scope: WorkspaceScope, id: string): Promise<void> {
+/** Signals an execution that got its slot back and has not acknowledged it. */
+async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
     select e.workflow_id, a.turn from admissions a join executions e on e.id = a.execution_id
     where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
@@ -108,7 +97,7 @@ async function tell(scope: WorkspaceScope, id: string): Promise<void> {
   await runsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 
-/** The input of a run, of what stands in its row. */
+/** The input of the workflow, from the row of its execution. */
 export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
   const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
@@ -116,21 +105,26 @@ export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
     flow,
     started_by,
     trigger,
-    ...(row.secrets.length > 0 && { secrets: handlesOf(scope, row) }),
+    ...(row.secrets.length > 0 && { secrets: secretHandles(scope, row) }),
     ...(correlation_key !== null && { correlation_key }),
   }
   return { ...rest, ir: JSON.parse(row.ir), input: row.input }
 }
 
-/** Who wanted it to end while it was about to begin found no workflow to tell: it is told now. */
-async function cancelUnwanted(scope: WorkspaceScope, { id, workflow_id }: PendingRow): Promise<void> {
-  const row = await scope.row(
-    sql`select execution_id from admissions where execution_id = ${id} and unwanted`,
-  )
-  if (row !== undefined) await runsOf(scope).cancel(workflow_id)
+/** Handles by name. A secret that was deleted has one too; calls that use it fail. */
+function secretHandles(
+  scope: WorkspaceScope,
+  { workflow_id, secrets, sealed }: PendingRow,
+): { [name: string]: Json } {
+  const handles = secrets.map((name) => {
+    const hex = sealed?.[name]
+    const value = hex === undefined ? undefined : decryptSecret(scope, name, hex)
+    return [name, handlesFor(scope, workflow_id, name, value)]
+  })
+  return Object.fromEntries(handles)
 }
 
-/** Cancels the run of an execution, if it has one. */
+/** Cancels the workflow of an execution that has not ended. */
 export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string }>(
     sql`select workflow_id from executions where id = ${id} and ended_at is null`,

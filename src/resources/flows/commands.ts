@@ -1,22 +1,21 @@
-/** Commands to an execution that goes on. Each finds it in the caller's own workspace before anything is asked of it. */
+/** Commands to an open execution: signal, approve, retry or skip a step, cancel, pause, resume, patch data. */
 
 import Type from 'typebox'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import type { RunAnswer, RunDecision, RunRelease } from '../../core/run.ts'
+import { Problem } from '../../core/problem.ts'
+import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
+import { Input, Ref } from '../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import { leaveQueue } from './places.ts'
 import { decidedIn, flowsRunBy } from './recorded.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
-export const Step = Type.Optional(
+const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
@@ -25,27 +24,37 @@ export const Step = Type.Optional(
 )
 
 interface Open {
+  readonly id: string
   readonly workflow_id: string
   readonly ended_at: string | null
 }
 
 /** @throws Problem `not_found`, or `state_conflict` where it has ended */
-export async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
-  const row = await scope.row<Open>(sql`select workflow_id, ended_at from executions where id = ${id}`)
-  if (row === undefined) throw notFound('execution')
-  if (row.ended_at !== null) throw ended()
+async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
+  const row = existing(
+    'execution',
+    await scope.row<Open>(sql`select id, workflow_id, ended_at from executions where id = ${id}`),
+  )
+  if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
   return row
 }
 
-function ended(): Problem {
-  return new Problem('state_conflict', { detail: 'The execution has ended.' })
+/** An operation that sends a command to an open execution and returns the execution. */
+const command = (name: string, summary: string, verb: string) => ({
+  name,
+  summary,
+  output: Execution,
+  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${verb}`, body: '*' as const },
+})
+
+const largeCommand = (name: string, summary: string, verb: string) => {
+  const { http, ...rest } = command(name, summary, verb)
+  return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
 }
 
-export const signalExecution = inWorkspace({
+export const signalExecution = flowOperation({
   name: 'execution.signal',
   summary: 'Send a CloudEvent to an execution that listens, or will',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     event: Type.Object(
@@ -74,11 +83,8 @@ export const signalExecution = inWorkspace({
   },
 })
 
-export const approveExecution = inWorkspace({
-  name: 'execution.approve',
-  summary: 'Decide an approval that an execution waits for',
-  roles: ADMINS,
-  stability: 'preview',
+export const approveExecution = flowOperation({
+  ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
   input: Input({
     ...Target,
     step: Step,
@@ -86,21 +92,14 @@ export const approveExecution = inWorkspace({
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
     form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
   }),
-  output: Execution,
-  http: {
-    method: 'POST',
-    path: `${FLOWS}/executions/{id}/approve`,
-    body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
-  },
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
-    const { workflow_id } = await findOpen(scope, id)
-    const entry = await entryOf(scope, id, 'approve', step)
-    await refuseUnconfirmed(scope, id, entry)
+    const execution = await findOpen(scope, id)
+    const entry = await findStep(scope, id, 'approve', step)
+    await rejectUnconfirmed(scope, id, entry)
     const decided = { step: entry, decision: value } satisfies RunDecision
-    return tell(scope, { id, workflow_id }, { name: 'decide', value: decided })
+    return sendUpdate(scope, execution, { name: 'decide', value: decided })
   },
 })
 
@@ -109,7 +108,7 @@ export const approveExecution = inWorkspace({
  * @param entry `pointer#iteration`
  * @throws Problem `state_conflict`
  */
-async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
+async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
   const { subject } = scope.actor
   const [pointer = '', iteration] = entry.split('#')
   const suspended = await scope.row(sql`
@@ -121,41 +120,29 @@ async function refuseUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
   throw new Problem('state_conflict', { detail })
 }
 
-const release = (name: string, summary: string, path: string) => ({
-  name,
-  summary,
-  roles: ADMINS,
-  stability: 'preview' as const,
-  output: Execution,
-  http: {
-    method: 'POST' as const,
-    path: `${FLOWS}/executions/{id}/${path}`,
-    body: '*' as const,
-    bodyBytesMax: LIMITS.runBodyBytesMax,
-  },
-})
-
-export const retryStep = inWorkspace({
-  ...release('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
+export const retryStep = flowOperation({
+  ...largeCommand('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
-export const skipStep = inWorkspace({
-  ...release('execution.skip_step', 'Go on after a step that is held, with an output given', 'skip-step'),
+export const skipStep = flowOperation({
+  ...largeCommand(
+    'execution.skip_step',
+    'Go on after a step that is held, with an output given',
+    'skip-step',
+  ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
-    await refuseDecidedBelow(scope, id)
+    await rejectApprovedSubflows(scope, id)
     return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
   },
 })
 
-export const cancelExecution = inWorkspace({
+export const cancelExecution = flowOperation({
   name: 'execution.cancel',
   summary: 'Cancel an execution; what it has completed and can undo is undone first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(Target),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
@@ -170,7 +157,7 @@ export const cancelExecution = inWorkspace({
  * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
  * @throws Problem `state_conflict`
  */
-export async function refuseDecidedBelow(scope: WorkspaceScope, id: string): Promise<void> {
+async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promise<void> {
   const flows = await flowsRunBy(scope, id)
   const decided = await decidedIn(scope, [...flows.keys()])
   const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
@@ -185,15 +172,15 @@ async function releaseStep(
   step: string | undefined,
   what: RunRelease['release'],
 ): Promise<Execution> {
-  const { workflow_id } = await findOpen(scope, id)
-  const value = { step: await entryOf(scope, id, undefined, step), release: what } satisfies RunRelease
-  return tell(scope, { id, workflow_id }, { name: 'release', value })
+  const execution = await findOpen(scope, id)
+  const value = { step: await findStep(scope, id, undefined, step), release: what } satisfies RunRelease
+  return sendUpdate(scope, execution, { name: 'release', value })
 }
 
-/** @throws Problem `state_conflict` with the reason where the run refuses */
-export async function tell(
+/** @throws Problem `state_conflict` with the reason if the workflow rejects it */
+async function sendUpdate(
   scope: WorkspaceScope,
-  { id, workflow_id }: Pick<Open, 'workflow_id'> & { readonly id: string },
+  { id, workflow_id }: Open,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
   const answer = (await runsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
@@ -205,8 +192,8 @@ export async function tell(
   return readExecution(scope, id)
 }
 
-/** The entry that is meant: given as such, or the one open step of that name, or the only one that can be. */
-export async function entryOf(
+/** Resolves a step to `pointer#iteration`: given as such, the one open step of that name, or the only one that waits. */
+async function findStep(
   scope: WorkspaceScope,
   id: string,
   kind: string | undefined,
@@ -224,3 +211,60 @@ export async function entryOf(
   if (another === undefined) return `${only.pointer}#${only.iteration}`
   throw new Problem('state_conflict', { detail: 'Several steps wait: name one by `pointer#iteration`.' })
 }
+
+export const pauseExecution = flowOperation({
+  ...command(
+    'execution.pause',
+    'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
+    'pause',
+  ),
+  input: Input({
+    ...Target,
+    reason: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: LIMITS.suspension.reasonCharsMax,
+        pattern: '^[^\\u0000-\\u001f]*$',
+      }),
+    ),
+  }),
+  run: (scope, { id, reason = null }) => setPaused(scope, id, { paused: true, reason }),
+})
+
+export const resumeExecution = flowOperation({
+  ...command('execution.resume', 'Let an execution that is paused go on', 'resume'),
+  input: Input(Target),
+  run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
+})
+
+async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Promise<Execution> {
+  return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
+}
+
+export const patchExecution = flowOperation({
+  ...command(
+    'execution.patch_data',
+    'Mend the data of an execution that is paused, or of which a step is held',
+    'patch-data',
+  ),
+  input: Input({
+    ...Target,
+    context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
+    step: Step,
+    input: Type.Optional(
+      Type.Unknown({ description: 'The input of a step that is held, for when it is tried again.' }),
+    ),
+  }),
+  run: async (scope, { id, context, step, input }) => {
+    if (context === undefined && input === undefined)
+      throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })
+    for (const [name, value] of Object.entries({ context, input }))
+      if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
+    const execution = await findOpen(scope, id)
+    await rejectApprovedSubflows(scope, id)
+    const held = input === undefined ? {} : { step: await findStep(scope, id, undefined, step), input }
+    const by = scope.actor.subject
+    const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
+    return sendUpdate(scope, execution, { name: 'patch', value })
+  },
+})

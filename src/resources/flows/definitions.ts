@@ -1,8 +1,9 @@
-/** Flow definitions: drafts in YAML, kept whether or not they compile; faults are part of the answer. */
+/** Flow definitions: stores drafts in YAML even if they do not compile, and returns their diagnostics. */
 
-import Type, { type Static } from 'typebox'
+import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { LIMITS } from '../../core/limits.ts'
+import type { OperationSpec } from '../../core/operation.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -13,11 +14,22 @@ import { CATALOGUE } from '../catalogue.ts'
 import { Id, Input, inWorkspace, Ref, Time } from '../kinds.ts'
 import { inThread, type Tasks } from '../threads/run.ts'
 import { FlowFacts } from './facts.ts'
-import { changeTriggers, isOutside } from './triggers/registration.ts'
-import { removed } from './triggers/rows.ts'
+import { changeTriggers, deleteTriggers } from './triggers/rows.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
+
+/** @throws Problem `not_found` if there is no such row */
+export function existing<T>(noun: string, row: T | undefined): T {
+  if (row === undefined) throw notFound(noun)
+  return row
+}
+
+/** An operation on the flows of a workspace: for its admins, and a preview. */
+export const flowOperation = <I extends TObject, O extends TSchema>(
+  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
+) => inWorkspace({ roles: ADMINS, stability: 'preview', ...spec })
+
 export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
 const FlowName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
@@ -50,18 +62,10 @@ export type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Fault, { description: 'What is hardly meant, and stops nothing.' })
 
-/** What is shown to who has written it. */
+/** The answer to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
 
-interface FlowRow {
-  readonly id: string
-  readonly name: string
-  readonly source: string
-  readonly latest_version: number
-  readonly faults: Static<typeof Fault>[]
-  readonly created_at: string
-  readonly updated_at: string
-}
+type FlowRow = Omit<Flow, 'state' | 'valid'>
 
 const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
 
@@ -96,16 +100,15 @@ function toFlow(row: FlowRow): Flow {
 
 /** `{flow}` in paths is an id or a name. */
 export async function findFlow(scope: WorkspaceScope, flow: string): Promise<FlowRow> {
-  const row = await scope.row<FlowRow>(sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`)
-  if (row === undefined) throw notFound('flow')
-  return row
+  return existing(
+    'flow',
+    await scope.row<FlowRow>(sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`),
+  )
 }
 
-export const listFlows = inWorkspace({
+export const listFlows = flowOperation({
   name: 'flow.list',
   summary: 'List flow definitions',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(Flow),
   http: { method: 'GET', path: `${FLOWS}/definitions` },
@@ -118,11 +121,9 @@ export const listFlows = inWorkspace({
   },
 })
 
-export const createFlow = inWorkspace({
+export const createFlow = flowOperation({
   name: 'flow.create',
   summary: 'Create a flow definition (a draft)',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
   output: Written,
   http: {
@@ -150,22 +151,18 @@ export const createFlow = inWorkspace({
   },
 })
 
-export const getFlow = inWorkspace({
+export const getFlow = flowOperation({
   name: 'flow.get',
   summary: 'Read a flow definition',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
   output: Flow,
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => toFlow(await findFlow(scope, flow)),
 })
 
-export const updateFlow = inWorkspace({
+export const updateFlow = flowOperation({
   name: 'flow.update',
   summary: 'Replace the draft; published versions stay as they are',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
   output: Written,
   http: {
@@ -176,19 +173,19 @@ export const updateFlow = inWorkspace({
   },
   run: async (scope, { flow, source }) => {
     const { faults, warnings } = await checkFlow(scope, source)
-    const row = await scope.row<FlowRow>(sql`
+    const row = existing(
+      'flow',
+      await scope.row<FlowRow>(sql`
       update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
-      where id = ${flow} or name = ${flow} returning ${COLUMNS}`)
-    if (row === undefined) throw notFound('flow')
+      where id = ${flow} or name = ${flow} returning ${COLUMNS}`),
+    )
     return { ...toFlow(row), warnings: [...warnings] }
   },
 })
 
-export const deleteFlow = inWorkspace({
+export const deleteFlow = flowOperation({
   name: 'flow.delete',
   summary: 'Delete a flow with its versions and ended executions',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
@@ -202,25 +199,23 @@ export const deleteFlow = inWorkspace({
           // Locked first, two deletions wait here: later, each would hold rows that the other one waits for.
           sql`select id from flows where id = ${id} for update`,
           sql`delete from executions where flow_id = ${id} and not ${open}`,
-          removed(id, open),
+          deleteTriggers(id, open),
           sql`delete from flows where id = ${id} and not ${open} returning id`,
         )
         .catch((error: unknown) => {
           // One was started in between: it holds on to its version.
           throw violated(error) === undefined ? error : stillOpen
         })
-    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, isOutside, remove)
+    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, [], remove)
     if (locked === undefined) throw notFound('flow')
     if (gone === undefined) throw stillOpen
     return { id, deleted: true as const }
   },
 })
 
-export const validateFlow = inWorkspace({
+export const validateFlow = flowOperation({
   name: 'flow.validate',
   summary: 'Check a flow; all faults at once, each with line, column and pointer',
-  roles: ADMINS,
-  stability: 'preview',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({

@@ -1,18 +1,18 @@
-/** Executions: each one durable workflow; what is read of it comes from our own projection. */
+/** Executions: starts, reads and lists them from the recorded projection, without asking Temporal. */
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/run.ts'
 import { runsOf, watchRecord } from '../../platform/capabilities.ts'
-import { sql } from '../../platform/pg/sql.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Id, Input, inWorkspace, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
-import { AliasName } from './aliases.ts'
-import { FLOWS, Ws } from './definitions.ts'
-import { Queue, queueOf } from './places.ts'
+import { Id, Input, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
+import { FLOWS, findFlow, flowOperation, Ws } from './definitions.ts'
+import { Queue, queuePosition } from './places.ts'
 import { startFlow } from './start.ts'
+import { AliasName } from './versions.ts'
 
 const Step = Type.Object({
   seq: Type.Integer(),
@@ -29,23 +29,15 @@ const Step = Type.Object({
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
 
-/** What a caller knows an execution by. */
-export const CorrelationKey = Type.String({
+/** A caller's own key of an execution. */
+const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
   description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
 })
 
-export const STATUSES = [
-  'pending',
-  'running',
-  'waiting',
-  'suspended',
-  'cancelled',
-  'faulted',
-  'completed',
-] as const
+const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
 
 export const Execution = Type.Object({
   id: Id('run'),
@@ -83,18 +75,16 @@ export type Execution = Static<typeof Execution>
 export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
 
 /** All but what it was given and what it gave, which may be large. */
-export const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
-export const startExecution = inWorkspace({
+export const startExecution = flowOperation({
   name: 'execution.create',
   summary: 'Start an execution of a published version',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     flow: Ref('flow, or its name'),
@@ -126,11 +116,9 @@ export const startExecution = inWorkspace({
   },
 })
 
-export const getExecution = inWorkspace({
+export const getExecution = flowOperation({
   name: 'execution.get',
   summary: 'Read an execution and its steps',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, id: Ref('execution') }),
   output: Execution,
   http: { method: 'GET', path: `${FLOWS}/executions/{id}` },
@@ -145,10 +133,7 @@ async function untilEnded(
   waitMs: number,
 ): Promise<void> {
   const { watched, stop } = watchRecord(scope, id)
-  let done = () => {}
-  const over = new Promise<void>((resolve) => {
-    done = resolve
-  })
+  const { promise: over, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
   const forget = watched.onEnd(done)
   try {
@@ -167,7 +152,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
       from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
-    queueOf(id),
+    queuePosition(id),
   )
   if (row === undefined) throw notFound('execution')
   const execution = { ...row, steps, ...(queue !== undefined && { queue }) }
@@ -175,10 +160,98 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
 }
 
 /** With a link to the run in the Temporal UI, where one is known. */
-export function linked<Known extends { readonly workflow_id: string }>(
+function linked<Known extends { readonly workflow_id: string }>(
   scope: WorkspaceScope,
   execution: Known,
 ): Known & { temporal_url?: string } {
   const url = runsOf(scope).uiLink(execution.workflow_id)
   return url === undefined ? execution : { ...execution, temporal_url: url }
+}
+
+/** As it stands in a list: without `input` and `output`, which may be large, and without its steps. */
+const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps'])
+type ListedExecution = Static<typeof ListedExecution>
+
+const FILTERS = {
+  status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
+  version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+  trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
+  trigger_id: Type.Optional(Ref('trigger: a schedule, a webhook')),
+  correlation_key: Type.Optional(CorrelationKey),
+  started_after: Type.Optional({ ...Time, description: 'Those that were asked for then or later.' }),
+  started_before: Type.Optional({ ...Time, description: 'Those that were asked for before.' }),
+  order: Type.Optional(
+    Type.Enum(['asc', 'desc'], { description: 'By `started_at`; newest first where absent.' }),
+  ),
+}
+const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }
+const Filtered = Type.Object(FILTERED)
+type Filters = Static<typeof Filtered>
+
+export const listExecutions = flowOperation({
+  name: 'execution.list',
+  summary: 'List the executions of a workspace, newest first',
+  input: Input({ ...FILTERED, flow: Type.Optional(Ref('flow, or its name')) }),
+  output: PageOf(ListedExecution),
+  http: { method: 'GET', path: `${FLOWS}/executions` },
+  run: (scope, input) => {
+    const { flow } = input
+    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or name = ${flow} limit 1)`
+    return list(scope, input, flow === undefined ? sql`` : ofFlow)
+  },
+})
+
+export const listFlowExecutions = flowOperation({
+  name: 'flow_execution.list',
+  summary: 'List the executions of a flow, newest first',
+  input: Input({ ...FILTERED, flow: Ref('flow, or its name') }),
+  output: PageOf(ListedExecution),
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },
+  run: async (scope, input) => {
+    const { id } = await findFlow(scope, input.flow)
+    return list(scope, input, sql`and flow_id = ${id}`)
+  },
+})
+
+async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
+  const { after, limit } = pageBounds(input)
+  const descending = input.order !== 'asc'
+  const rows = await scope.rows<ListedExecution>(sql`
+    select ${OUTLINE} from executions
+    where true ${ofFlow} ${ofStatus(input.status)} ${equal(sql`version`, input.version)}
+      ${equal(sql`trigger_kind`, input.trigger)} ${equal(sql`trigger_id`, input.trigger_id)}
+      ${equal(sql`correlation_key`, input.correlation_key)} ${since(input.started_after)}
+      ${until(input.started_before)} ${behind(after, descending)}
+    ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
+    limit ${limit}`)
+  const placeOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
+  return pageFrom(
+    input,
+    rows.map((row) => linked(scope, row)),
+    placeOf,
+  )
+}
+
+const equal = (column: Sql, value: string | number | undefined): Sql =>
+  value === undefined ? sql`` : sql`and ${column} = ${value}`
+const since = (time: string | undefined): Sql =>
+  time === undefined ? sql`` : sql`and started_at >= ${time}::timestamptz`
+const until = (time: string | undefined): Sql =>
+  time === undefined ? sql`` : sql`and started_at < ${time}::timestamptz`
+
+/** By the status that is shown: an open run that is held or paused is suspended, whatever it does beneath. */
+function ofStatus(status: Filters['status']): Sql {
+  if (status === undefined) return sql``
+  if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
+  if (status === 'suspended') return sql`and outcome is null and (held or paused or status = 'suspended')`
+  return sql`and outcome is null and status = ${status} and not held and not paused`
+}
+
+/** @throws Problem `cursor_invalid` where it is not of a list of executions */
+function behind(after: string, descending: boolean): Sql {
+  if (after === '') return sql``
+  const [, msecs, id] = /^([0-9]{1,15})-(run_[0-9a-z]{26})$/.exec(after) ?? []
+  if (msecs === undefined) throw new Problem('cursor_invalid')
+  const place = sql`(${new Date(Number(msecs))}::timestamptz, ${id}::text)`
+  return descending ? sql`and (started_at, id) < ${place}` : sql`and (started_at, id) > ${place}`
 }

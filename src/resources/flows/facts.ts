@@ -1,4 +1,4 @@
-/** What is known of a flow before it runs, as callers see it. */
+/** Summary of a compiled flow: functions, secrets, kinds of tasks, expected history events. */
 
 import Type, { type Static } from 'typebox'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
@@ -21,7 +21,7 @@ export const FlowFacts = Type.Object(
   { description: 'What can be said of the flow without running it; there where it is valid.' },
 )
 
-export function factsOf({ facts }: FlowIR): Static<typeof FlowFacts> {
+export function flowSummary({ facts }: FlowIR): Static<typeof FlowFacts> {
   const { functions, secrets = [], kinds = [], events = { fixed: 0, perItem: 0 }, fanOut = 1 } = facts
   return {
     functions: [...functions],

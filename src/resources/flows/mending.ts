@@ -1,57 +1,57 @@
-/** What becomes of an execution whose row and whose workflow do not agree: Temporal is asked, and the row follows. */
+/** Reconciles an execution whose row and workflow disagree: Temporal is asked, and the row follows. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Standing } from '../../platform/standing.ts'
-import { goOn } from './begin.ts'
-import { giveBack, handOn } from './places.ts'
+import { resumeAdmitted } from './begin.ts'
+import { promoteNext, releaseSlot } from './places.ts'
 
-interface Suspected {
+interface Candidate {
   readonly id: string
   readonly workflow_id: string
   readonly status: string
-  /** It has its place in a row of its own. */
+  /** A row of `admissions` exists. */
   readonly has_place: boolean
   readonly is_unwanted: boolean
-  /** It has its place again, and has not heard of it. */
+  /** It got its slot back and has not acknowledged it. */
   readonly is_unheard: boolean
   readonly is_rerun: boolean
-  /** Of an execution that another one runs: whether that one goes on, and may yet start it. */
+  /** For a sub-flow: its parent is open and may still start it. */
   readonly parent_is_open: boolean
   readonly is_child: boolean
-  /** What a schedule has admitted a moment ago, it begins itself. */
+  /** A schedule has admitted it a moment ago and starts it itself. */
   readonly is_being_begun: boolean
 }
 
 /**
- * Starts what has not begun, ends what is over, and leaves the rest as it is. Idempotent.
- * @param mayBegin whether anything may be started in the workspace now
+ * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
+ * @param mayBegin false if nothing may be started in the workspace now
  */
-export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
+export async function reconcile(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
   const standing = await runsOf(scope).standing(row.workflow_id)
   if (standing === 'open') {
     if (row.is_unwanted) await runsOf(scope).cancel(row.workflow_id)
-    if (row.is_unheard) await goOn(scope, [row])
+    if (row.is_unheard) await resumeAdmitted(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
-  // What a rerun begins with stands with its place alone.
+  // The input of a rerun is stored with its slot alone.
   else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin && !row.is_being_begun) await goOn(scope, [row])
+  else if (mayBegin && !row.is_being_begun) await resumeAdmitted(scope, [row])
 }
 
-/** Hands free places of a key on, and starts who has them now. */
-export async function handOnPlaces(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
-  await goOn(scope, await scope.rows<{ id: string }>(handOn(flowId, key)))
+/** Gives free slots of a key to queued executions and starts them. */
+export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: string): Promise<void> {
+  await resumeAdmitted(scope, await scope.rows<{ id: string }>(promoteNext(flowId, key)))
 }
 
-/** One that is open, and does not wait in a queue. */
-function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined> {
-  return scope.row<Suspected>(sql`
+/** @returns undefined if the execution has ended or is queued */
+function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined> {
+  return scope.row<Candidate>(sql`
     select e.id, e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
       coalesce(a.unheard, false) as is_unheard,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
@@ -72,7 +72,7 @@ const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detai
   lost: { status: 'faulted', detail: 'The run is not known to Temporal, or never began.' },
 }
 
-/** Ends the record of a run that is over, frees its place, and starts whoever has that now. */
+/** Ends the record of an execution, releases its slot, and starts the next. */
 async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<void> {
   const { status, detail } = ENDINGS[ending]
   const error = detail === undefined ? null : JSON.stringify({ title: 'The run was cut off', detail })
@@ -80,9 +80,9 @@ async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<v
     sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
       where id = ${id} and ended_at is null`,
     openSteps(id),
-    giveBack(id),
+    releaseSlot(id),
   )
-  await goOn(scope, next)
+  await resumeAdmitted(scope, next)
 }
 
 const openSteps = (id: string): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()

@@ -1,15 +1,16 @@
-/** Places of flows that bound how many of their executions run at once: who has one, and who waits for one. */
+/** Concurrency slots: statements that acquire, release and promote them, and the queue of a key. */
 
 import { type Static, Type } from 'typebox'
 import { concurrencyKey } from '../../../flows-dsl/concurrency.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../flows-dsl/ir.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FlowRunInput } from '../../core/run.ts'
+import type { FlowRunInput, PlaceTurn } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { resumeAdmitted } from './begin.ts'
 
-/** Where an execution stands that waits for a place. */
+/** The position of an execution in the queue of its key. */
 export const Queue = Type.Object(
   {
     position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
@@ -23,19 +24,19 @@ export const Queue = Type.Object(
 )
 export type Queue = Static<typeof Queue>
 
-/** What became of an execution that wanted a place: it has one, or waits; and who is to be cancelled for it. */
-export interface Taken {
+/** The outcome of acquiring a slot, and the executions to cancel for it. */
+export interface SlotResult {
   readonly state: 'admitted' | 'queued'
   readonly unwanted: readonly string[]
 }
 
 /**
- * A statement that gives an open execution a place, or one in the queue. Its row is written in the same transaction.
- * @param isChild whether another execution waits for it: then it is never queued, since its parent may have the last place
- * @returns a row as {@link Taken}; none where the execution has begun, or ended
- * @throws Problem `validation_failed` where its input yields no key; the statement, `concurrency_limited`
+ * A statement that gives an open execution a slot or queues it. Its row is written in the same transaction.
+ * @param isChild true if another execution waits for it: then it is never queued, since its parent may hold the last slot
+ * @returns a row as {@link SlotResult}; none if the execution has started or ended
+ * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`
  */
-export function takePlace(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
+export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
   const { ir: _ir, input, ...rest } = run
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
@@ -53,19 +54,19 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
   }
 }
 
-/** A statement that gives the place of an execution back. @returns rows `{id}`: who has it now, and is to be started */
-export const giveBack = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+/** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
+export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
 
-/** A statement that hands free places of a key on. @returns rows `{id}`, as {@link giveBack} */
-export const handOn = (flowId: string, key: string): Sql =>
+/** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
+export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
 
-/** A statement: who has its place again, for that turn, knows it. */
-export const heard = (id: string, turn: number): Sql => sql`
+/** A statement that records that the execution knows of the slot it got back in that turn. */
+export const ackSlot = (id: string, turn: number): Sql => sql`
   update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
 
-/** A statement that says where an execution stands in its queue; no row where it waits for none. */
-export const queueOf = (id: string): Sql => sql`
+/** A statement that reads the queue position of an execution; no row if it is not queued. */
+export const queuePosition = (id: string): Sql => sql`
   select a.key, a.max as limit,
     (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
       and q.state in ('queued', 'returning')
@@ -75,10 +76,33 @@ export const queueOf = (id: string): Sql => sql`
   from admissions a where a.execution_id = ${id} and a.state in ('queued', 'returning')`
 
 /**
- * Ends an execution that waits in its queue; nothing of it has begun.
- * @returns whether it did wait; if not, whoever has yet to start it will cancel it then
+ * Ends a queued execution, which has not started.
+ * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
  */
 export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
   return row?.left === true
+}
+
+/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by its turn. */
+export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
+  const next = await scope.rows<{ id: string }>(
+    sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
+  )
+  await resumeAdmitted(scope, next)
+}
+
+/**
+ * Queues for a slot after {@link yieldSlot}. Idempotent by its turn.
+ * @returns true if the execution holds a slot, or if there is no record of its slot: then nothing limits it
+ */
+export async function reacquireSlot(
+  scope: WorkspaceScope,
+  { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
+): Promise<boolean> {
+  const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
+    select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
+    from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+  await resumeAdmitted(scope, row?.others ?? [])
+  return row?.has_it ?? true
 }

@@ -1,4 +1,4 @@
-/** The rows by which a run is read: written by the run's own activity, so they can be trusted and never lag far. */
+/** Records the progress of an execution: its status, steps and events, written by its own activity. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -8,11 +8,11 @@ import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import { tellOfRecord } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { goOn } from './begin.ts'
-import { giveBack, heard } from './places.ts'
+import { resumeAdmitted } from './begin.ts'
+import { ackSlot, releaseSlot } from './places.ts'
 
 /**
- * Idempotent: an update that comes twice leaves what it left the first time. An ended run stays ended. Where a workflow task
+ * Idempotent: an update that comes twice has no further effect, and an ended execution stays ended. If a workflow task
  * was lost after it had written, what is written now is what has happened: which step has which number, too.
  * @throws Problem `not_found` where the execution is not of the scope's workspace
  */
@@ -74,15 +74,15 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           cut = excluded.cut, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
           ended_at = excluded.ended_at`,
     // The third, whose rows are read below.
-    ...(update.ended_at === undefined ? [] : [giveBack(id)]),
-    ...(update.placed === undefined ? [] : [heard(id, update.placed)]),
+    ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
+    ...(update.placed === undefined ? [] : [ackSlot(id, update.placed)]),
     ...(events.length > 0 ? [tell(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
   tellOfRecord(scope, id, update.ended_at !== undefined)
-  // Should this process end here, whoever mends finds them: they have their places.
-  await goOn(scope, next)
+  // If this process dies here, the reconciler finds them by their slots.
+  await resumeAdmitted(scope, next)
 }
 
 const tell = (id: string, events: readonly RunEventUpdate[]) => sql`

@@ -1,10 +1,10 @@
-/** What an execution was given, and what the outside answered its steps: the record, read for whoever goes by it again. */
+/** Reads the history of an execution, for reruns, simulations and commands: input, answered steps, approvals. */
 
 import { LIMITS } from '../../core/limits.ts'
-import { notFound } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { type Sql, sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
+import { existing } from './definitions.ts'
 
 export interface RecordedRun {
   readonly flow_id: string
@@ -41,9 +41,9 @@ export interface AnsweredStep extends RecordedStep {
   readonly child: string | null
 }
 
-/** What people have decided in an execution and in all that it ran. */
+/** Approvals of an execution and of all executions below it. */
 export interface Decided {
-  /** Whether the records of all of them are there, with all decisions. */
+  /** True if the records of all of them exist, with all decisions. */
   readonly isKnown: boolean
   readonly isDecided: boolean
   /** Subjects. */
@@ -52,10 +52,11 @@ export interface Decided {
 
 /** @throws Problem `not_found` */
 export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
-  const run = await scope.row<RecordedRun>(sql`
-    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`)
-  if (run === undefined) throw notFound('execution')
-  return run
+  return existing(
+    'execution',
+    await scope.row<RecordedRun>(sql`
+    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`),
+  )
 }
 
 const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`
@@ -98,7 +99,7 @@ export async function answeredSteps(
     order by seq limit ${max + 1}`)
 }
 
-/** What people have decided in executions, and in the flows that those ran; by the ids of the executions. */
+/** Approvals of executions and of all executions below them, by id. */
 export async function decidedIn(
   scope: WorkspaceScope,
   ids: readonly string[],

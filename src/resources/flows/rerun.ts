@@ -1,28 +1,31 @@
-/** Executions that are run again: from the start or from a step, on the same input or another, by a newer version. */
+/** Reruns an execution from the start or from a step, with the same or another input and version. */
 
-import Type from 'typebox'
-import type { FlowIR } from '../../../flows-dsl/ir.ts'
+import Type, { type Static } from 'typebox'
+import type { FlowIR, TaskNode } from '../../../flows-dsl/ir.ts'
+import { Nodes } from '../../../flows-dsl/machine/nodes.ts'
+import type { ApproveBody } from '../../../flows-dsl/tasks/approve.ts'
+import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { canonical } from '../../core/canonical.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import type { RunReuse } from '../../core/run.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Reused, RunReuse } from '../../core/run.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace } from '../kinds.ts'
+import { Input } from '../kinds.ts'
 import { Target } from './commands.ts'
-import { FLOWS } from './definitions.ts'
+import { existing, FLOWS, flowOperation } from './definitions.ts'
 import { Execution, readExecution } from './executions.ts'
 import {
+  type AnsweredStep,
   answeredSteps,
   askingSteps,
+  type Decided,
   decidedIn,
   type RecordedRun,
   type RecordedStep,
   recordedRun,
   recordedStep,
 } from './recorded.ts'
-import { planned, planRerun, type RerunPlan } from './rerun-plan.ts'
 import { startFlow } from './start.ts'
 
 const Planned = Type.Object({
@@ -45,13 +48,14 @@ const Plan = Type.Object({
   refusals: Type.Array(Type.String(), { description: 'Why it cannot be run so.' }),
 })
 
+type PlannedStep = Static<typeof Planned>
+type RerunPlan = Static<typeof Plan>
+
 const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
-export const rerunExecution = inWorkspace({
+export const rerunExecution = flowOperation({
   name: 'execution.rerun',
   summary: 'Run an execution that has ended again, from the start or from a step',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...Target,
     from: Type.Optional(
@@ -104,42 +108,35 @@ export const rerunExecution = inWorkspace({
 })
 
 /** Why what people have decided in the execution does not hold for the rerun, if nothing of it does. */
-function changeOf(run: RecordedRun, { input, version = run.version }: Pick<Again, 'input' | 'version'>) {
+function changeOf(
+  run: RecordedRun,
+  { input, version = run.version }: { input?: unknown; version?: number | undefined },
+) {
   if (version !== run.version)
     return `It was decided in version ${run.version}, and version ${version} is to run.`
   if (input === undefined || canonical(input) === canonical(run.input)) return undefined
   return 'It was decided on another input.'
 }
 
-interface Again {
-  readonly input?: unknown
-  readonly version?: number | undefined
-}
-
-interface Asked {
-  readonly run: RecordedRun
-  readonly from: string | undefined
-  readonly version: number
-  readonly changed: string | undefined
-}
-
 /** @throws Problem `not_found` where there is no such version, `state_conflict` no such step */
 async function planOf(
   scope: WorkspaceScope,
   id: string,
-  { run, from: named, version, changed }: Asked,
+  {
+    run,
+    from: named,
+    version,
+    changed,
+  }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
   const { asking, undoing } = await askingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
-    const plan = {
-      ...{ from: null, reused: [], again: asking.map(planned), missing: [] },
-      ...{ asked_again: [], refusals: [] },
-    }
-    return { plan, reuse: undefined }
+    const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
+    return { plan: { ...none, again: asking.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
-  // What began before it and has ended by then; of those that end in the same moment, which is the moment it begins in.
+  // Steps that began before it and had ended when it began.
   const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const decided = await decidedIn(
@@ -176,8 +173,191 @@ function namedBy(named: string): Sql {
 }
 
 async function irOf(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
-  const row = await scope.row<{ ir: string }>(sql`
-    select ir from flow_versions where flow_id = ${flow} and version = ${version}`)
-  if (row === undefined) throw notFound('flow version')
+  const row = existing(
+    'flow version',
+    await scope.row<{ ir: string }>(sql`
+    select ir from flow_versions where flow_id = ${flow} and version = ${version}`),
+  )
   return JSON.parse(row.ir) as FlowIR
+}
+
+/** The execution to be planned. */
+interface Next {
+  readonly ir: FlowIR
+  /** The subject that starts it. */
+  readonly by: string
+  /** Why no decision holds, if none does: it is on another input, or of another version. */
+  readonly changed: string | undefined
+}
+
+/** The record of the execution that is repeated. */
+interface RerunRecord {
+  readonly from: RecordedStep
+  /** That the outside had answered before `from` began; one more than may be taken over tells of more. */
+  readonly answered: readonly AnsweredStep[]
+  readonly asking: readonly RecordedStep[]
+  readonly undoing: readonly { readonly pointer: string }[]
+  /** Approvals of the flows that it ran, by the ids of their executions. */
+  readonly decided: ReadonlyMap<string, Decided>
+}
+
+function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
+  const nodes = new Nodes(next.ir).all()
+  const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
+  const isThere = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
+  const before = record.answered.filter(({ pointer }) => !isOfEvent(pointer) && !isUndoing(pointer))
+  const there = latest(before.filter(isThere))
+  const asked = there.flatMap((step) => {
+    const reason = reasonToAsk(step, record, { ...next, nodes })
+    return reason === undefined ? [] : [{ step, reason }]
+  })
+  const reused = there.filter((step) => !asked.some((one) => one.step === step))
+  const seqs = new Set(before.filter((step) => !asked.some((one) => one.step === step)).map(({ seq }) => seq))
+  const { from } = record
+  const plan = {
+    from: planned(from),
+    reused: reused.map(planned),
+    again: record.asking.filter(({ seq, pointer }) => !seqs.has(seq) && !isUndoing(pointer)).map(planned),
+    missing: before.filter((step) => !isThere(step)).map(planned),
+    asked_again: asked.map(({ step, reason }) => ({ ...planned(step), reason })),
+  }
+  const answers = Object.fromEntries(reused.map((step) => [step.place ?? '', reusedOf(step, record)]))
+  const isFromThere = kinds.has(namesOf(from.pointer).join('/'))
+  const refusals = refusalsOf(record, { reused, answers, nodes, isFromThere })
+  return {
+    plan: { ...plan, refusals },
+    reuse: from.place === null ? undefined : { from: from.place, answers },
+  }
+}
+
+function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
+  return { step: `${pointer}#${iteration}`, name, kind }
+}
+
+/** An approval that was asked for again is there more than once: the last counts. */
+function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
+  const last = new Map(steps.map((step) => [step.place, step]))
+  return steps.filter((step) => step.place === null || last.get(step.place) === step)
+}
+
+/** The outputs of `emit` and `wait` are computed anew. */
+function reusedOf(step: AnsweredStep, { decided }: RerunRecord): Reused {
+  const { kind, answer, error, digest, child } = step
+  const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
+  const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }
+  if (error !== null) return { error, ...bound }
+  return { output: kind === 'emit' || kind === 'wait' ? null : answer, ...bound }
+}
+
+/** Why people are asked again for what they have decided, if they are. */
+function reasonToAsk(
+  step: AnsweredStep,
+  { decided }: RerunRecord,
+  { by, changed, nodes }: Next & { nodes: readonly TaskNode[] },
+): string | undefined {
+  const below = step.kind === 'run' && step.child !== null ? decided.get(step.child) : undefined
+  if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, nodes))) return undefined
+  if (changed !== undefined) return changed
+  if (step.digest === null) return 'It was decided on data that were changed by hand.'
+  const isStarted =
+    below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && wantsFourEyes(step, nodes))
+  return isStarted ? `\`${by}\` has decided it, and starts the execution now.` : undefined
+}
+
+const nodeOf = ({ pointer }: RecordedStep, nodes: readonly TaskNode[]) =>
+  nodes.find((node) => namesOf(node.pointer).join('/') === namesOf(pointer).join('/'))
+
+/** Only what it waited for can have led it on. */
+const isWaitedFor = (step: RecordedStep, nodes: readonly TaskNode[]) =>
+  (nodeOf(step, nodes)?.body as RunBody | undefined)?.await !== false
+
+const wantsFourEyes = (step: RecordedStep, nodes: readonly TaskNode[]) =>
+  (nodeOf(step, nodes)?.body as ApproveBody | undefined)?.fourEyes !== false
+
+function decidersOf({ answer }: AnsweredStep): string[] {
+  const { decisions = [] } = (answer ?? {}) as { decisions?: readonly { by: string }[] }
+  return decisions.map(({ by }) => by)
+}
+
+/** True for steps that a `listen` ran for an event; a `listen` is reused as a whole. */
+const isOfEvent = (pointer: string) => /\/foreach\/do\/\d/.test(pointer)
+const isUndoing = (pointer: string) => UNDOING.test(pointer)
+const UNDOING = /\/compensate\/\d/
+
+interface Taken {
+  readonly reused: readonly AnsweredStep[]
+  readonly answers: RunReuse['answers']
+  readonly nodes: readonly TaskNode[]
+  readonly isFromThere: boolean
+}
+
+function refusalsOf(record: RerunRecord, { reused, answers, nodes, isFromThere }: Taken): string[] {
+  const { from } = record
+  const refusals: (string | false | undefined)[] = [
+    (from.place === null || reused.some(({ place }) => place === null)) &&
+      'An older release has recorded the execution: it can be rerun from the start.',
+    (isOfEvent(from.pointer) || isUndoing(from.pointer)) &&
+      `\`${from.name}\` belongs to an event, or undoes a step: name the step around it.`,
+    !isFromThere && `There is no \`${from.name}\` in the version that is to run.`,
+    (record.answered.length > LIMITS.reuse.stepsMax ||
+      Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
+      `At most ${LIMITS.reuse.stepsMax} answers and ${LIMITS.reuse.bytesMax} bytes are taken over.`,
+    ...reused.map(
+      ({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
+    ),
+    ...reused.map((step) => unknownOf(step, record, nodes)),
+    undoneOf(record, reused),
+    ...reused.map((step) => forgottenOf(step, nodes)),
+  ]
+  return refusals.filter((refusal) => typeof refusal === 'string')
+}
+
+/** People may have decided in a flow whose record is gone. */
+function unknownOf(
+  step: AnsweredStep,
+  { decided }: RerunRecord,
+  nodes: readonly TaskNode[],
+): string | undefined {
+  if (step.kind !== 'run' || step.error !== null || !isWaitedFor(step, nodes)) return undefined
+  if (step.child !== null && decided.get(step.child)?.isKnown === true) return undefined
+  return `The record of the flow that \`${step.name}\` ran is gone, and with it who decided there: rerun it from there or before.`
+}
+
+/** A step that was compensated cannot be reused. */
+function undoneOf({ undoing }: RerunRecord, reused: readonly AnsweredStep[]): string | undefined {
+  const undone = undoing.map(({ pointer }) => pointer.slice(0, pointer.search(UNDOING)))
+  const first = reused.find(({ pointer }) =>
+    undone.some((place) => pointer === place || pointer.startsWith(`${place}/`)),
+  )
+  return (
+    first && `\`${first.name}\` was undone when the execution came to nothing: rerun it from there or before.`
+  )
+}
+
+/** Of a `listen` only the output is kept: not what it has exported for each event, nor what would undo that. */
+function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly TaskNode[]): string | undefined {
+  const names = namesOf(pointer).join('/')
+  const forgotten =
+    kind === 'listen' &&
+    nodes.some(
+      (node) =>
+        (node.export !== undefined || node.compensate !== undefined) &&
+        namesOf(node.pointer).join('/').startsWith(`${names}/foreach`),
+    )
+  return forgotten
+    ? `What \`${name}\` exported for each event is not kept: rerun it from there or before.`
+    : undefined
+}
+
+/** Names that identify a task across versions of the flow. @returns names of lists and tasks in turn: `/do/1/ship/try/0/send` is `['do', 'ship', 'try', 'send']` */
+function namesOf(pointer: string): string[] {
+  const names: string[] = []
+  let isName = false
+  for (const part of pointer.split('/').slice(1)) {
+    if (isName || !/^\d+$/.test(part)) {
+      names.push(part)
+      isName = false
+    } else isName = true
+  }
+  return names
 }

@@ -1,15 +1,20 @@
-/** Secrets of flows: written, listed by name and deleted by admins; their values are never shown again. */
+/** Secrets of flows: stores, lists and deletes them, encrypts their values, and derives the handles that stand for them. */
 
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/use/use.ts'
+import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { sql } from '../../platform/pg/sql.ts'
-import { Input, inWorkspace, Time } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
-import { sealed } from './secret-values.ts'
+import { token } from '../../core/pointer.ts'
+import { type InputError, notFound, Problem } from '../../core/problem.ts'
+import { isSecretName } from '../../core/redact.ts'
+import { handleOf } from '../../core/secret-handle.ts'
+import type { Json, LentSecrets } from '../../core/work.ts'
+import { derive, openSealed, seal } from '../../platform/capabilities.ts'
+import { sql, textArray } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { Input, Time } from '../kinds.ts'
+import { FLOWS, flowOperation, Ws } from './definitions.ts'
 
 const SecretName = Type.String({
   pattern: SECRET_NAME.source,
@@ -29,11 +34,9 @@ type FlowSecret = Static<typeof FlowSecret>
 
 const COLUMNS = sql`name, updated_by, created_at, updated_at`
 
-export const setFlowSecret = inWorkspace({
+export const setFlowSecret = flowOperation({
   name: 'flow_secret.set',
   summary: 'Store a secret for flows, or replace it; calls from now on have the new value',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     name: SecretName,
@@ -46,7 +49,7 @@ export const setFlowSecret = inWorkspace({
   run: async (scope, { name, value }) => {
     const row = await scope.row<FlowSecret>(sql`
       insert into flow_secrets (name, sealed, updated_by)
-      select ${name}, ${sealed(scope, name, value)}::bytea, ${scope.actor.subject}
+      select ${name}, ${encryptSecret(scope, name, value)}::bytea, ${scope.actor.subject}
       where exists (select from flow_secrets where name = ${name})
         or (select count(*) from flow_secrets) < ${LIMITS.flowSecretsMax}
       on conflict (tenant_id, workspace_id, name) do update
@@ -58,11 +61,9 @@ export const setFlowSecret = inWorkspace({
   },
 })
 
-export const listFlowSecrets = inWorkspace({
+export const listFlowSecrets = flowOperation({
   name: 'flow_secret.list',
   summary: 'List the secrets of flows by their names, without values',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
   http: { method: 'GET', path: `${FLOWS}/secrets` },
@@ -78,11 +79,9 @@ export const listFlowSecrets = inWorkspace({
   },
 })
 
-export const deleteFlowSecret = inWorkspace({
+export const deleteFlowSecret = flowOperation({
   name: 'flow_secret.delete',
   summary: 'Delete a secret at once; the answer names the flows whose latest version uses it',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({
     name: Type.String(),
@@ -104,3 +103,122 @@ export const deleteFlowSecret = inWorkspace({
     return { name, deleted: true as const, used_by: users.map((row) => String(row['name'])) }
   },
 })
+
+export type SecretValue = string | readonly SecretValue[] | { readonly [name: string]: SecretValue }
+
+/** A text of a secret: where it is (RFC 6901), and the last name on the way there. */
+interface Leaf {
+  readonly pointer: string
+  readonly name: string | undefined
+  readonly text: unknown
+}
+
+const purposeOf = (name: string) => `flow-secret:${name}`
+
+/**
+ * The value as it is stored, encrypted for its name.
+ * @throws Problem `validation_failed` where it is no secret: see {@link faultOf}
+ */
+function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
+  const errors = faultsOf(value)
+  if (errors.length > 0) {
+    throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })
+  }
+  return seal(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
+}
+
+/** @throws Error if it was encrypted for another name, or elsewhere */
+export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
+  return JSON.parse(openSealed(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
+}
+
+/** The values of the run's secrets as they are now; of what is not there any more, nothing. */
+export async function valuesOf(
+  scope: WorkspaceScope,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, SecretValue>> {
+  const rows = await scope.rows<{ name: string; hex: string }>(sql`
+    select name, encode(sealed, 'hex') as hex from flow_secrets where name = any(${textArray(names)}::text[])`)
+  return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
+}
+
+/** The value of a secret in `$secrets`: a handle for each text, in the same structure; one handle if the secret is missing. */
+export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
+  return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
+}
+
+/** Every text of the run's secrets by the handle that stands for it. */
+export function textsByHandle(
+  scope: WorkspaceScope,
+  { run }: LentSecrets,
+  values: ReadonlyMap<string, SecretValue>,
+): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>()
+  for (const [name, value] of values) {
+    for (const { pointer, text } of leavesOf(value)) {
+      texts.set(handleAt(scope, run, name, pointer), String(text))
+    }
+  }
+  return texts
+}
+
+/**
+ * Follows from the master key, so an activity makes it anew instead of believing what it is given; and from the run, so
+ * that of another run, flow or workspace none is known.
+ */
+function handleAt(scope: WorkspaceScope, run: string, name: string, pointer: string): string {
+  return handleOf(name, derive(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
+}
+
+function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {
+  if (typeof value === 'string') return of(pointer)
+  if (Array.isArray(value)) return value.map((one, index) => mapped(one, `${pointer}/${index}`, of))
+  const members = Object.entries(value).map(([name, one]) => [
+    name,
+    mapped(one, `${pointer}/${token(name)}`, of),
+  ])
+  return Object.fromEntries(members)
+}
+
+/** All values that are neither objects nor lists, of any type. */
+function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
+  if (typeof value !== 'object' || value === null) return [{ pointer, name, text: value }]
+  const named = !Array.isArray(value)
+  return Object.entries(value).flatMap(([key, one]) =>
+    leavesOf(one, `${pointer}/${token(key)}`, named ? key : name),
+  )
+}
+
+/** Errors of a value, which do not repeat it. */
+function faultsOf(value: unknown): readonly InputError[] {
+  const fault = (pointer: string, detail: string): InputError => ({
+    in: 'body',
+    name: 'value',
+    pointer: `/value${pointer}`,
+    detail,
+  })
+  const { flowSecretDepthMax: depth, flowSecretBytesMax: bytes, flowSecretTextsMax: texts } = LIMITS
+  if (deeper(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
+  if (Buffer.byteLength(JSON.stringify(value) ?? '') > bytes)
+    return [fault('', `It has more than ${bytes} bytes.`)]
+  const leaves = leavesOf(value)
+  if (leaves.length === 0) return [fault('', 'It has no text in it.')]
+  if (leaves.length > texts) return [fault('', `It has more than ${texts} texts.`)]
+  return leaves.flatMap((leaf) => {
+    const detail = faultOf(leaf)
+    return detail === undefined ? [] : [fault(leaf.pointer, detail)]
+  })
+}
+
+/**
+ * A short text cannot be found in an answer without finding it in others. So a secret must not be one; what is beside it
+ * in an object and has not the name of a secret, such as `username`, may be.
+ */
+function faultOf({ text, name }: Leaf): string | undefined {
+  if (typeof text !== 'string') return 'A secret is a text, or an object or list of texts.'
+  if (text.includes('\u0000') || /\p{Surrogate}/u.test(text))
+    return 'It holds NUL or half of a surrogate pair.'
+  const isSecret = name === undefined || isSecretName(name)
+  if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
+  return `It has fewer than ${LIMITS.flowSecretCharsMin} characters; it could not be kept out of answers.`
+}

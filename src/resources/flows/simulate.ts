@@ -1,16 +1,17 @@
-/** Simulations: how a flow would run, without running it. Nothing is called, nothing is kept. */
+/** Analyses a flow's source without storing it: simulation, graph, and the documentation of diagnostics. */
 
 import Type from 'typebox'
+import { DIAGNOSTICS, type DiagnosticCode } from '../../../flows-dsl/faults.ts'
+import { EDGE_KINDS } from '../../../flows-dsl/graph/graph.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/simulation.ts'
 import { tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { Serialized } from '../../core/serialized.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace } from '../kinds.ts'
-import { FLOWS, flowInvalid, inFlowThread, Ws } from './definitions.ts'
+import { Input } from '../kinds.ts'
+import { FLOWS, flowInvalid, flowOperation, inFlowThread, Source, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './recorded.ts'
 
 const After = Type.Optional(
@@ -55,15 +56,13 @@ const SimulatedFlow = Type.Object({
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
-export const simulateFlow = inWorkspace({
+export const simulateFlow = flowOperation({
   name: 'flow.simulate',
   summary: 'Run a flow on given answers and virtual time; nothing is called',
-  roles: ADMINS,
-  stability: 'preview',
   reads: true,
   input: Input({
     ws: Ws,
-    source: Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' }),
+    source: Source,
     input: Type.Optional(Type.Unknown()),
     mocks: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
@@ -114,17 +113,15 @@ function refuseDeep(given: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** What an execution was given and answered, in the order in which its steps were entered. */
+/** Input and answers of an execution, in the order in which its steps were entered. */
 async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
   const { input } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
   for (const { pointer, answer = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
-    const one = error === null ? { output: answer } : { error }
-    const answers = mocks[pointer]
-    if (answers === undefined) mocks[pointer] = [one]
-    else answers.push(one)
+    mocks[pointer] ??= []
+    mocks[pointer].push(error === null ? { output: answer } : { error })
   }
   return { input, mocks }
 }
@@ -133,4 +130,58 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
 function refused({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
   const [, name = ''] = pointer.split('/')
   return new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
+}
+
+const Node = Type.Object({
+  id: Type.String({ description: 'The JSON pointer of the task; `start` and `end` are no tasks.' }),
+  kind: Type.String(),
+  name: Type.String(),
+  label: Type.String({ description: 'One line that says what it will do.' }),
+  pointer: Type.Optional(Type.String()),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+  parent: Type.Optional(Type.String({ description: 'The task in which it stands.' })),
+  list: Type.Optional(Type.String({ description: 'Which list of tasks of that task it stands in.' })),
+})
+
+const Edge = Type.Object({
+  from: Type.String(),
+  to: Type.String(),
+  kind: Type.Enum(EDGE_KINDS),
+  label: Type.Optional(Type.String({ description: 'Why it is taken, such as the condition of a case.' })),
+})
+
+export const graphFlow = flowOperation({
+  name: 'flow.graph',
+  summary: 'Draw a flow: nodes and edges, and Mermaid text; 422 with all faults where it is not valid',
+  reads: true,
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
+  http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
+  run: async (scope, { source }) => {
+    const drawn = await inFlowThread(scope, 'graph', { source })
+    if ('faults' in drawn) throw flowInvalid(drawn.faults)
+    return new Serialized(drawn.json) as never
+  },
+})
+
+/** A definition that is longer stands for its size alone. */
+const SHOWN_MAX = 800
+
+/** A section of Markdown: what the fault is, a definition that has it, and the same without it. */
+export function diagnosticPage(code: DiagnosticCode): string {
+  const { title, explanation, example, fix } = DIAGNOSTICS[code]
+  return `## ${code}\n\n${title}. ${explanation}\n\n${shown('This is at fault, where `¦` stands:', example)}\n${shown('This is not:', fix)}`
+}
+
+/** All of them, in the order of the table. */
+export function diagnosticDocs(): string {
+  const pages = (Object.keys(DIAGNOSTICS) as DiagnosticCode[]).map(diagnosticPage)
+  const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning. Warnings, which stop nothing, stand at the end.\n`
+  return [head, ...pages].join('\n')
+}
+
+function shown(label: string, definition: string): string {
+  if (definition.length > SHOWN_MAX) return `${label} (a definition of ${definition.length} characters)\n`
+  return `${label}\n\n\`\`\`yaml\n${definition.trimEnd()}\n\`\`\`\n`
 }

@@ -1,92 +1,95 @@
-/** The one way in which an execution begins, whatever has asked for it: a row first, then its workflow. */
+/** Starts executions, whatever triggers them: validates the input, writes the row, acquires a slot, starts the workflow. */
 
 import { createHash } from 'node:crypto'
+import { FlowError } from '../../../flows-dsl/errors.ts'
+import { newBudget } from '../../../flows-dsl/expression/budget.ts'
 import type { Concurrency, FlowIR } from '../../../flows-dsl/ir.ts'
-import { uuidOf } from '../../core/ids.ts'
+import { type SchemaError, schemaErrors } from '../../../flows-dsl/schema/validate.ts'
+import { typeId, uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { FlowRunInput, RunReuse, RunTrigger } from '../../core/run.ts'
+import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { workflowId } from '../../core/tenant.ts'
 import type { Json } from '../../core/work.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { begin, cancelRun, runInput, SEALED, type SealedSecrets } from './begin.ts'
+import { cancelRun, runInput, SEALED, type SealedSecrets, startWorkflow } from './begin.ts'
 import { findFlow } from './definitions.ts'
-import { checkInput, isAskedFor } from './input.ts'
-import { giveBack, type Taken, takePlace } from './places.ts'
+import { acquireSlot, releaseSlot, type SlotResult } from './places.ts'
 
-/** What is to run, and why. */
-export interface Start {
-  /** Of the execution. The same id twice is one run. */
+/** An execution to be started. */
+export interface ExecutionStart {
+  /** The execution's id; a second start with the same id has no effect. */
   readonly id: string
   readonly input: unknown
-  /** The subject who has asked for it, or in whose name something has. */
+  /** The subject that starts it, or on whose behalf it is started. */
   readonly by: string
   readonly trigger: RunTrigger
-  /** The name of the version, where it is none of these: an alias that its flow has. */
+  /** An alias of the flow that selects the version. */
   readonly alias?: string | undefined
-  /** What the caller knows it by: an order, a customer. */
+  /** A key of the caller's own, such as an order or a customer. */
   readonly correlationKey?: string | undefined
   /** The execution that it repeats. */
   readonly rerunOf?: string | undefined
-  /** What it takes over from that one. */
+  /** Results that it reuses of that one. */
   readonly reuse?: RunReuse | undefined
 }
 
-/** An execution that has a row. */
+/** An execution whose row is written. */
 export interface Admitted {
   readonly workflowId: string
   readonly run: FlowRunInput
-  /** Whether its workflow is to be started now: not where it waits for a place, has begun, or is over. */
-  readonly isToBegin: boolean
+  /** False if it is queued for a slot, has started, or has ended. */
+  readonly shouldStart: boolean
 }
 
-/** The fault of what never began: a second attempt of the same request takes it up again. */
+/** The error of an execution whose workflow was not started. A second attempt of the same request starts it. */
 const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
 
 /**
- * Starts a published version of a flow: the newest, where none is named. Idempotent by the id of the execution.
+ * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution.
  * @param flow its id or its name
  * @returns the id of the workflow
- * @throws Problem `not_found`, `state_conflict` where nothing is published, `dependency_unavailable` without Temporal
+ * @throws Problem `not_found`, `state_conflict` if nothing is published, `dependency_unavailable` without Temporal
  */
 export async function startFlow(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
-  start: Start,
+  start: ExecutionStart,
 ): Promise<string> {
   checkJson('input', start.input, LIMITS.runInputBytesMax)
-  const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${chosen(version, start)}`
-  const admitted = (await admit(scope, which, start)) ?? (await refused(scope, flow, version, start.alias))
-  if (admitted.isToBegin) await beginOrGiveUp(scope, admitted)
+  const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
+  const admitted =
+    (await admitExecution(scope, which, start)) ?? (await notFoundReason(scope, flow, version, start.alias))
+  if (admitted.shouldStart) await startOrFail(scope, admitted)
   return admitted.workflowId
 }
 
-/** The number of the version of the flow `f` that is meant. */
-function chosen(version: number | undefined, { alias, id }: Start): Sql {
+/** The number of the selected version of the flow `f`. */
+function selectVersion(version: number | undefined, { alias, id }: ExecutionStart): Sql {
   if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
-  return sql`(select tenon.alias_version(a.versions, ${shareOf(id)}) from flow_aliases a
+  return sql`(select tenon.alias_version(a.versions, ${hashOf(id)}) from flow_aliases a
     where a.flow_id = f.id and a.name = ${alias})`
 }
 
-/** Where an execution stands among all, by its id: the same request is of the same version at each attempt. */
-function shareOf(id: string): number {
+/** A hash of the id, so that each attempt of a request selects the same version of a weighted alias. */
+function hashOf(id: string): number {
   return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
-/** Whether an execution has begun: there is one of that id, and its workflow was taken. */
-export async function hasBegun(scope: WorkspaceScope, id: string): Promise<boolean> {
+/** True if there is an execution of that id and its workflow was started. */
+export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row(sql`select id from executions
     where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
   return row !== undefined
 }
 
-/** @throws Problem why there was nothing to start */
-async function refused(
+/** @throws Problem the reason why there is nothing to start */
+async function notFoundReason(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
@@ -104,31 +107,35 @@ interface AdmittedRow {
   readonly version: number
   readonly ir: string
   readonly concurrency: Concurrency | null
-  /** Its input is looked at first. */
+  /** The input has to be validated. */
   readonly is_checked: boolean
   readonly secrets: readonly string[]
   readonly sealed: SealedSecrets
   readonly workflow_id: string
-  /** Whether it was there, and has begun or is over: a second attempt of the same request. */
+  /** True for a second attempt of a request: the execution exists, and has started or ended. */
   readonly is_old: boolean
 }
 
 /**
- * Writes the execution's row and reads what it is to run, in one round trip: of the versions that are meant, the newest;
- * of an execution that is there, its own. Where its flow says how its input is, or bounds how many run, a second trip writes
- * it, with its place.
+ * Writes the execution's row and reads its compiled flow in one round trip: the newest of the versions that match, or the
+ * version of an execution that exists. If the flow validates its input or limits concurrency, a second round trip writes the
+ * row, with its slot.
  * @param which a condition on the flow `f` and its version `v`
- * @returns undefined where there is none
- * @throws Problem `not_found` where it was deleted in between, `quota_exceeded`, `concurrency_limited`, `input_invalid`,
- *   `validation_failed` where the input yields no key
+ * @returns undefined if no version matches
+ * @throws Problem `not_found` if the flow was deleted in between, `quota_exceeded`, `concurrency_limited`, `input_invalid`,
+ *   `validation_failed` if the input yields no concurrency key
  */
-export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Promise<Admitted | undefined> {
-  // Whatever has a handle, or has seen one: in another run it stands for nothing.
+export async function admitExecution(
+  scope: WorkspaceScope,
+  which: Sql,
+  asked: ExecutionStart,
+): Promise<Admitted | undefined> {
+  // A handle of a secret means nothing in another execution.
   const start = { ...asked, input: withoutHandles(asked.input as Json) }
   const { id } = start
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
-    v.checks_input and ${isAskedFor(start.trigger)}::boolean as is_checked,
+    v.checks_input and ${isInteractive(start.trigger)}::boolean as is_checked,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -142,24 +149,25 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
       (select ${columns}, false from ${joined}
         where not exists (select from known) and ${which} order by v.version desc limit 1)
     ), admitted as (
-      ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
+      ${insertExecution(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
     )
     select chosen.*, ${SEALED} from chosen`
-  const [[row] = []] = (await scope.along('writing', admission).catch(goneMeanwhile)) as unknown as [
+  const [[row] = []] = (await scope.along('writing', admission).catch(asDeleted)) as unknown as [
     AdmittedRow[]?,
   ]
   if (row === undefined) return undefined
-  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), isToBegin: !row.is_old }
+  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), shouldStart: !row.is_old }
   if (row.is_old) return admitted
-  if (row.is_checked) checkInput(admitted.run.ir as FlowIR, admitted.run.input)
+  if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
   if (row.concurrency !== null)
-    return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
-  if (row.is_checked) await scope.along('writing', written(start, pinned(row))).catch(goneMeanwhile)
+    return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
+  if (row.is_checked)
+    await scope.along('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
   return admitted
 }
 
-/** The version that was read, for the trip that writes. */
-const pinned = ({
+/** The version that was read, for the second round trip. */
+const selectedVersion = ({
   workflow_id,
   flow_id,
   version,
@@ -167,7 +175,10 @@ const pinned = ({
   ${flow_id}::text as flow_id, ${version}::integer as version`
 
 /** The row of an execution. @param chosen `workflow_id, flow_id, version` */
-function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, chosen: Sql): Sql {
+function insertExecution(
+  { id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart,
+  chosen: Sql,
+): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
       trigger_kind, trigger_id, hops, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
@@ -178,29 +189,29 @@ function written({ id, input, by, trigger, correlationKey, rerunOf }: Start, cho
       where executions.error = ${NOT_STARTED}::jsonb`
 }
 
-/** Writes an execution together with its place, or its place in the queue. @returns whether it may begin */
-async function hasPlace(
+/** Writes an execution together with its slot, or queues it. @returns true if it may start */
+async function acquire(
   scope: WorkspaceScope,
   row: AdmittedRow,
   concurrency: Concurrency,
   run: FlowRunInput,
-  start: Start,
+  start: ExecutionStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
   const [, [taken] = []] = (await scope
-    .batch(written(start, pinned(row)), takePlace(concurrency, run, isChild))
-    .catch(goneMeanwhile)) as unknown as [unknown, Taken[]?]
+    .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
+    .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
   for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
   return taken?.state === 'admitted'
 }
 
-/** The version was read and is gone: the flow was deleted in between. */
-function goneMeanwhile(error: unknown): never {
+/** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
+function asDeleted(error: unknown): never {
   throw violated(error) === undefined ? error : notFound('flow')
 }
 
-/** As it could be read again from its row, with what it takes over from the run that it repeats. */
-function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunInput {
+/** The workflow's input as its row would give it, with the results that a rerun reuses. */
+function runOf(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
@@ -208,15 +219,80 @@ function runOf(scope: WorkspaceScope, row: AdmittedRow, start: Start): FlowRunIn
   return reuse === undefined ? run : { ...run, reuse }
 }
 
-/** Starts the workflow of an execution; where Temporal does not take it, the execution is over, and its place free. */
-async function beginOrGiveUp(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
+/** Starts the workflow. If Temporal does not accept it, ends the execution and releases its slot. */
+async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
   const { execution_id: id } = run
   try {
-    await begin(scope, run)
+    await startWorkflow(scope, run)
   } catch (error) {
     const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
       where id = ${id} and status = 'pending'`
-    await scope.batch(failed, giveBack(id))
+    await scope.batch(failed, releaseSlot(id))
     throw error
   }
+}
+
+/** True if a caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error. */
+const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
+
+/**
+ * Validates the input against `input.schema`, as the execution does first. A check that takes too many steps on this shared
+ * thread is left to the execution.
+ * @throws Problem `input_invalid`, with the pointer of each error into the request
+ */
+function validateInput({ input }: FlowIR, given: Json): void {
+  const errors = input?.schema === undefined ? [] : inputErrors(input.schema, given)
+  if (errors.length === 0) return
+  const [first, second] = errors
+  throw new Problem('input_invalid', {
+    detail:
+      second === undefined
+        ? `${first?.pointer || 'It'} ${first?.message}.`
+        : `It does not fit in ${errors.length} places.`,
+    errors: errors.map(({ pointer, message: detail }) => ({
+      in: 'body',
+      name: 'input',
+      pointer: `/input${pointer}`,
+      detail,
+    })),
+  })
+}
+
+function inputErrors(schema: Json, given: Json): readonly SchemaError[] {
+  try {
+    return schemaErrors(schema, given, { ...newBudget(), steps: LIMITS.inputCheckSteps })
+  } catch (error) {
+    if (error instanceof FlowError) return []
+    throw error
+  }
+}
+
+/**
+ * Starts an execution for another one: a flow of the same workspace, by name and version. Idempotent: the id is seeded from
+ * the call.
+ * @param asked `{namespace, name, version, input, started_by?}`; `version` is that of the document, or `latest`
+ * @throws Problem `not_found` if the workspace has no such flow, or has not published that version
+ */
+export async function startSubflow(scope: WorkspaceScope, asked: { [name: string]: Json }): Promise<Subflow> {
+  const { namespace, name, version, input = {}, started_by } = asked
+  const id = scope.newId('run')
+  const by = typeof started_by === 'string' ? started_by : scope.actor.subject
+  const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
+    and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
+  const admitted = await admitExecution(scope, which, {
+    id,
+    input,
+    by,
+    trigger: { kind: 'flow', id: parentOf(scope) },
+  })
+  if (admitted === undefined) {
+    const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
+    throw new Problem('not_found', { detail })
+  }
+  return { workflow_id: admitted.workflowId, run: admitted.run }
+}
+
+/** The execution that runs this activity. */
+function parentOf({ actor }: WorkspaceScope): string {
+  return typeId('run', actor.subject.split(':').at(-1) ?? '')
 }

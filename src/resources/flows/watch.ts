@@ -1,21 +1,21 @@
-/** The live stream of an execution: what has happened in it, then what happens, until it has ended. */
+/** Streams the events of an execution, past and live, as CloudEvents until it ends. */
 
 import Type from 'typebox'
+import { lifecycleType } from '../../../flows-dsl/lifecycle.ts'
 import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { RunEventUpdate } from '../../core/run-events.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 import { watchRecord } from '../../platform/capabilities.ts'
+import { type CloudEvent, cloudEvent, sourceOf } from '../../platform/events/events.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Input, inWorkspace, Ref } from '../kinds.ts'
-import { FLOWS, Ws } from './definitions.ts'
-import { eventOf, readEvents } from './happenings.ts'
+import { Input, Ref } from '../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from './definitions.ts'
 
-export const watchExecution = inWorkspace({
+export const watchExecution = flowOperation({
   name: 'execution.watch',
   summary: 'Watch an execution as server-sent events (CloudEvents 1.0): what has happened, then what happens',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     id: Ref('execution'),
@@ -40,9 +40,11 @@ interface Found {
 
 /** @throws Problem `not_found` where the workspace has no such execution */
 async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
-  const found = await scope.row<Found>(sql`
-    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`)
-  if (found === undefined) throw notFound('execution')
+  const found = existing(
+    'execution',
+    await scope.row<Found>(sql`
+    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+  )
   const { status, ...seen } = found
   return {
     open: (sink) => {
@@ -56,7 +58,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       // A number that no event has yet is of no stream of this execution.
       if (after > seen.events) sink.send(gap(seen.events))
       void viewing.send().catch((error: unknown) => {
-        scope.report(error, 'an execution that is watched')
+        scope.report(error, 'execution stream failed')
         sink.end('unavailable')
       })
       return () => {
@@ -69,7 +71,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
 
 const gap = (after: number) => frame({ event: 'gap', data: { after } })
 
-/** One who watches, and how far the stream has got. */
+/** One stream of events to one client. */
 class Viewing {
   isOver = false
   readonly #scope: WorkspaceScope
@@ -86,7 +88,7 @@ class Viewing {
     this.#toldSuspended = watched.sight.suspended
   }
 
-  /** What is past and what comes, a page at a time and no faster than it is taken. Ends with the execution. */
+  /** Sends past and new events, a page at a time and no faster than the client reads. Ends with the execution. */
   async send(): Promise<void> {
     while (!this.isOver) {
       // Asked for before anything is read: news that comes meanwhile is not missed.
@@ -129,3 +131,56 @@ class Viewing {
 }
 
 type Watched = ReturnType<typeof watchRecord>['watched']
+
+interface Happening {
+  /** Its number; of what has none, a text that no other event of the execution has. */
+  readonly seq: number | string
+  readonly at: string
+  readonly what: RunEventUpdate['what']
+  readonly detail?: object | null
+  /** Of the step, where it is one of a step. */
+  readonly step?: object | null
+}
+
+/** An event as it is sent: written once, however many watch. */
+interface Entry {
+  readonly seq: number
+  readonly frame: string
+}
+
+/**
+ * The next events after one, the oldest first. The constant fields of a step are in its own row, which is looked up for
+ * each: a join may be planned while the tables are small, and would go through all steps for each event.
+ */
+async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
+  const rows = await scope.rows<Happening & { seq: number }>(sql`
+    select e.seq, e.at, e.what, e.detail, (
+      select jsonb_build_object('task', s.pointer, 'iteration', s.iteration, 'seq', s.seq, 'name', s.name,
+        'kind', s.kind, 'summary', s.summary)
+      from execution_steps s where s.execution_id = e.execution_id and s.seq = e.step) as step
+    from execution_events e
+    where e.execution_id = ${id} and e.seq > ${after} order by e.seq limit ${LIMITS.executionEventsReadAtOnce}`)
+  const of = { ref: scope.ref, id }
+  return rows.map((row) => ({ seq: row.seq, frame: frame({ id: String(row.seq), data: eventOf(of, row) }) }))
+}
+
+/** Events with a verb of their own in OWS; all others are a change of status. */
+const VERBS = {
+  run: new Set<string>(['started', 'suspended', 'resumed', 'completed', 'faulted', 'cancelled']),
+  step: new Set<string>(['started', 'retried', 'completed', 'faulted', 'cancelled']),
+}
+/** Events after which the status is `running`. */
+const RUNNING = new Set<string>(['started', 'retried', 'resumed'])
+
+function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {
+  const { seq, at, what, detail, step } = happening
+  const subject = step ? 'step' : 'run'
+  const verb = step && what === 'held' ? 'suspended' : VERBS[subject].has(what) ? what : 'status-changed'
+  return cloudEvent({
+    id: String(seq),
+    source: `${sourceOf(of.ref.workspaceId)}/executions/${of.id}`,
+    topic: lifecycleType(step ? 'task' : 'workflow', verb),
+    time: at,
+    data: { execution: of.id, status: RUNNING.has(what) ? 'running' : what, ...step, ...detail },
+  })
+}

@@ -1,17 +1,23 @@
-/** Functions: deployed as immutable versions of a source, configured, read, listed, deleted. */
+/** Functions: deploy immutable versions of a source, configure, read, list, delete, invoke. */
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { boundedMs, Duration } from '../../core/duration.ts'
+import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
+import { uuidOf } from '../../core/ids.ts'
+import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { ADMINS, READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
+import { runsOf } from '../../platform/capabilities.ts'
 import { compileFunction, type Fault } from '../../platform/functions/compile.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
-import { Id, Input, onStructure, Ref, Time } from '../kinds.ts'
-import { ACTIVE, notActive } from '../workspaces.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { Id, Input, inWorkspace, onStructure, Ref, Time } from '../kinds.ts'
+import { spend } from '../quotas/spend.ts'
+import { ACTIVE, inactiveProblem } from '../tenants.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
 
@@ -20,7 +26,7 @@ const FunctionName = Type.String({
   description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
 })
 
-const settings = {
+const Config = Type.Object({
   timeout: Duration(
     `Until it is ended; at most ${timeout.max / 1_000}s, ${timeout.default / 1_000}s where it was never set.`,
   ),
@@ -30,20 +36,12 @@ const settings = {
     description: `Megabytes that its process may hold; ${memory.default} where it was never set.`,
   }),
   anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
-}
-const Config = Type.Object(settings)
+})
 type Config = Static<typeof Config>
 /** Each member that is named is set; the others stay. */
-const ConfigChange = Type.Object(
-  {
-    timeout: Type.Optional(settings.timeout),
-    memory_mb: Type.Optional(settings.memory_mb),
-    anon: Type.Optional(settings.anon),
-  },
-  { additionalProperties: false },
-)
+const ConfigChange = Type.Partial(Config, { additionalProperties: false })
 
-export const DEFAULTS: Config = {
+const DEFAULTS: Config = {
   timeout: `${timeout.default / 1_000}s`,
   memory_mb: memory.default,
   anon: false,
@@ -122,12 +120,12 @@ export const createFunction = onStructure({
         from deployed returning sha256
       )
       select ${COLUMNS} from deployed f, v`)
-    if (deployed === undefined) throw await notActive(scope, workspace_id)
+    if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
     return deployed
   },
 })
 
-/** All faults at once; the text names the first. */
+/** Has all errors as members; the text names the first. */
 function functionInvalid(faults: readonly Fault[]): Problem {
   const [first] = faults
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
@@ -213,3 +211,136 @@ export const deleteFunction = onStructure({
     return { id: String(gone['id']), deleted: true as const }
   },
 })
+
+interface Invoked {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  readonly timeout: string
+  readonly memory_mb: number
+}
+
+const invokeInput = {
+  id: Ref('function, or its name'),
+  input: Type.Optional(
+    Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
+  ),
+}
+
+const invokeOutput = Type.Object({
+  run_id: Id('run'),
+  result: Type.Unknown({ description: 'What the function returned.' }),
+})
+
+export const invokeFunction = inWorkspace({
+  name: 'function.invoke',
+  summary: 'Invoke a function and wait for its result',
+  roles: READERS,
+  input: Input(invokeInput),
+  output: invokeOutput,
+  http: {
+    method: 'POST',
+    path: '/v1/functions/{id}/invoke',
+    body: 'input',
+    replyBody: 'result',
+    replyHeaders: { run_id: 'x-run-id' },
+  },
+  run: (scope, asked) => invoke(scope, asked),
+})
+
+/** `function.invoke` for a flow whose input has handles of secrets: they become values where the code runs. */
+export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
+  ...invokeFunction,
+  run: (scope, asked) => invoke(scope, asked, secrets),
+})
+
+/** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
+export const invokeVersion = inWorkspace({
+  ...invokeFunction,
+  input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
+  output: invokeOutput,
+  run: (scope, asked) => invoke(scope, asked),
+})
+
+interface Asked {
+  readonly id: string
+  readonly input?: unknown
+  /** The active one where absent. */
+  readonly version?: number
+}
+
+async function invoke(
+  scope: WorkspaceScope,
+  { id, input = {}, version }: Asked,
+  secrets?: LentSecrets,
+): Promise<{ run_id: string; result: unknown }> {
+  checkJson('input', input, LIMITS.functionInputBytesMax)
+  const active = await find(scope, id)
+  const invoked = { ...active, version: version ?? active.version }
+  await spend(scope, 'invocations_per_day')
+  const run_id = scope.newId('run')
+  try {
+    const lent = { input: input as Json, ...(secrets && { secrets }) }
+    return { run_id, result: await runOnce(scope, invoked, run_id, lent) }
+  } catch (error) {
+    throw error instanceof Problem ? forCaller(error, scope, run_id) : error
+  }
+}
+
+/** An anon key sees only the functions that say so; row-level security decides. */
+async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
+  const found = await scope.row<Invoked>(sql`
+    select id, name, active_version as version,
+      coalesce(config ->> 'timeout', ${DEFAULTS.timeout}) as timeout,
+      coalesce(config -> 'memory_mb', to_jsonb(${DEFAULTS.memory_mb}::integer)) as memory_mb
+    from functions where id = ${id} or name = ${id}`)
+  if (found !== undefined) return found
+  throw notFound(scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function')
+}
+
+/** A second call for the same run, such as a retried activity, waits for the first. */
+async function runOnce(
+  scope: WorkspaceScope,
+  invoked: Invoked,
+  runId: string,
+  given: Pick<FunctionRunInput, 'input' | 'secrets'>,
+): Promise<unknown> {
+  const { id, name, version, timeout, memory_mb } = invoked
+  const timeout_ms = durationMs(timeout)
+  const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
+  const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
+  const workflowId = await runsOf(scope).start({
+    type: 'functionRun',
+    queue: QUEUES.flows,
+    subject: id,
+    uuid: uuidOf(runId),
+    input: run,
+    summary: `Function ${name} v${version}`,
+    attributes: { FlowId: id, FlowVersion: String(version) },
+    timeoutMs,
+  })
+  return runsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
+}
+
+/** Anon callers see the id of the run, and neither its output nor where it failed. */
+function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
+  const { code, detail, members } = problem
+  return new Problem(code, {
+    ...(detail !== undefined && { detail }),
+    members: { ...(scope.actor.role !== 'anon' && members), run_id: runId },
+    headers: { 'x-run-id': runId },
+    cause: problem.cause,
+  })
+}
+
+/** The code of a version, for the activity that runs it. */
+export async function compiledVersion(
+  scope: WorkspaceScope,
+  functionId: string,
+  version: number,
+): Promise<string | undefined> {
+  const row = await scope.row<{ compiled: string }>(
+    sql`select compiled from function_versions where function_id = ${functionId} and version = ${version}`,
+  )
+  return row?.compiled
+}

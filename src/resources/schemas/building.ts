@@ -7,7 +7,7 @@ import { workOf } from '../../platform/capabilities.ts'
 import type { Builder } from '../../platform/pg/builder.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
-import type { OperationRecord } from '../operations.ts'
+import type { Job } from '../operations.ts'
 import type { Index } from './indexes.ts'
 import { COLUMNS, type Schema } from './shape.ts'
 
@@ -68,16 +68,14 @@ export async function resumeBuilding(
 }
 
 /** The operation, while it has work to do; else the declaration. */
-export async function outcomeOf(scope: AdminScope, { input }: Building): Promise<OperationRecord | Schema> {
+export async function outcomeOf(scope: AdminScope, { input }: Building): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
     sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
       from operations where id = ${input.operation_id}`,
     sql`select ${COLUMNS} from schemas where id = ${input.schema_id}`,
   )
   if (operation === undefined || schema === undefined) throw notFound('schema')
-  return operation['state'] === 'succeeded'
-    ? (schema as unknown as Schema)
-    : (operation as unknown as OperationRecord)
+  return operation['state'] === 'succeeded' ? (schema as unknown as Schema) : (operation as unknown as Job)
 }
 
 export interface Hands {

@@ -13,7 +13,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
 import { Input, onStructure, Ref } from '../kinds.ts'
-import { ACTIVE, whyInactive } from '../workspaces.ts'
+import { ACTIVE, findInactiveReason } from '../tenants.ts'
 import { memoKey } from './declarations.ts'
 import { declare } from './declaring.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './shape.ts'
@@ -91,7 +91,7 @@ async function refuseOccupied(
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const inactive = await whyInactive(scope, workspaceId)
+  const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
   const detail = `The workspace has ${limit} declared collections, which is all it may have.`

@@ -7,7 +7,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
 import { Input, onStructure, Ref, Wait } from '../kinds.ts'
-import { OperationRecord } from '../operations.ts'
+import { Job } from '../operations.ts'
 import { outcomeOf, startBuilding } from './building.ts'
 import { evolve } from './evolution.ts'
 import { Changeable, JsonSchema, Schema, Store } from './shape.ts'
@@ -28,7 +28,7 @@ export const updateSchema = onStructure({
     ),
     wait: Wait,
   }),
-  output: Type.Union([Schema, OperationRecord]),
+  output: Type.Union([Schema, Job]),
   http: {
     method: 'PUT',
     path: '/v1/schemas/{id}',

@@ -9,7 +9,7 @@ import { nodeAt } from '../../../flows-dsl/located.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { factsOf } from '../flows/facts.ts'
+import { flowSummary } from '../flows/facts.ts'
 import { faultsOf, type Validation } from '../schemas/validate.ts'
 
 /** A flow's definition, and the functions that it may call. */
@@ -34,7 +34,7 @@ export const TASKS = {
 
   check: (flow: FlowSource) => {
     const { ir, faults, warnings } = compiled(flow)
-    return { faults, warnings, ...(ir !== undefined && { name: ir.document.name, facts: factsOf(ir) }) }
+    return { faults, warnings, ...(ir !== undefined && { name: ir.document.name, facts: flowSummary(ir) }) }
   },
 
   /** `head` is the flow without its tasks, which stand in `text` alone. */

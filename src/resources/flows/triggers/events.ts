@@ -1,4 +1,4 @@
-/** Triggers by events: what a flow declares of them, and from where on each hears. */
+/** Event triggers: their declaration and the stream offsets at which they begin. */
 
 import { typesIn } from '../../../../flows-dsl/event-gathering.ts'
 import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
@@ -29,7 +29,7 @@ export const events: TriggerKind = {
   },
 }
 
-/** Changes of documents have topics of their own, which nobody else publishes. */
+/** Document changes have topics that only the platform publishes. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
   const types = typesIn(on)
   if (types === undefined) return ['events', 'changes']
@@ -41,8 +41,8 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
 }
 
 /**
- * For the transaction that publishes a version, before its triggers and after them: a new trigger hears what comes from
- * now on, one that is there goes on where it is in the streams that it has heard. What waited for others by another
+ * Statements for the transaction that publishes a version, before and after its triggers. A new trigger receives events from
+ * now on; an existing one keeps its offsets in the streams that it has consumed. The correlation state of another
  * definition is given up.
  * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
  */

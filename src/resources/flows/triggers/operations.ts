@@ -1,21 +1,21 @@
-/** Schedules as admins see them: what starts flows by the clock, when next, and what became of it last. */
+/** Operations on schedules and other triggers: list, read, pause, resume, trigger, rotate the secret of a webhook. */
 
 import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/schedule.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
-import { ADMINS } from '../../../core/policy.ts'
 import { notFound } from '../../../core/problem.ts'
 import { runsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { Id, Input, inWorkspace, OptionalTime, Ref, Time } from '../../kinds.ts'
-import { FLOWS, Ws } from '../definitions.ts'
+import { Id, Input, OptionalTime, Ref, Time } from '../../kinds.ts'
+import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions.ts'
 import { startFlow } from '../start.ts'
-import { changeTriggers } from './registration.ts'
-import { TRIGGER_COLUMNS, TRIGGERS } from './rows.ts'
+import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './rows.ts'
+import type { Trigger } from './trigger.ts'
+import { rotateSecret, urlOf } from './webhooks.ts'
 
 const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }))
 
@@ -63,7 +63,7 @@ const StandingSchedule = Type.Object({
 const Note = Type.Optional(Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Why.' }))
 const one = { ws: Ws, id: Ref('schedule') }
 
-interface Row extends Omit<Schedule, 'last_run'> {
+interface ScheduleRow extends Omit<Schedule, 'last_run'> {
   readonly last_id: string | null
   readonly last_status: string
   readonly last_started_at: string
@@ -71,7 +71,7 @@ interface Row extends Omit<Schedule, 'last_run'> {
 }
 
 async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
-  const rows = await scope.rows<Row>(sql`
+  const rows = await scope.rows<ScheduleRow>(sql`
     select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
       e.ended_at as last_ended_at
     from ${TRIGGERS} left join lateral (
@@ -81,7 +81,7 @@ async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): 
   return rows.map(toSchedule)
 }
 
-function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: Row): Schedule {
+function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: ScheduleRow): Schedule {
   const last = { status: last_status, started_at: last_started_at, ended_at: last_ended_at }
   return { ...row, last_run: last_id === null ? null : { id: last_id, ...last } }
 }
@@ -92,11 +92,9 @@ async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule
   return row
 }
 
-export const listSchedules = inWorkspace({
+export const listSchedules = flowOperation({
   name: 'schedule.list',
   summary: 'List what starts flows of a workspace by the clock',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(Ref('flow, or its name')) }),
   output: PageOf(Schedule),
   http: { method: 'GET', path: `${FLOWS}/schedules` },
@@ -108,11 +106,9 @@ export const listSchedules = inWorkspace({
   },
 })
 
-export const getSchedule = inWorkspace({
+export const getSchedule = flowOperation({
   name: 'schedule.get',
   summary: 'Read a schedule, and when it starts runs next',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(one),
   output: StandingSchedule,
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
@@ -126,47 +122,36 @@ export const getSchedule = inWorkspace({
   },
 })
 
-/** What is paused already, or is not, stays so; the note is the newer one. */
-async function setPaused(scope: WorkspaceScope, id: string, paused: boolean, note?: string) {
-  const { flow_id } = await findSchedule(scope, id)
-  await changeTriggers(
-    scope,
-    flow_id,
-    () => true,
-    () =>
-      scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note ?? null}, updated_at = now()
-        where id = ${id}`),
-  )
-  return findSchedule(scope, id)
-}
+/** An operation that pauses or resumes a schedule. Repeating it changes the note alone. */
+const setSchedulePaused = (paused: boolean, summary: string) =>
+  flowOperation({
+    name: paused ? 'schedule.pause' : 'schedule.resume',
+    summary,
+    input: Input({ ...one, note: Note }),
+    output: Schedule,
+    http: { method: 'POST', path: `${FLOWS}/schedules/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id, note = null }) => {
+      const { flow_id } = await findSchedule(scope, id)
+      const write = () =>
+        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now()
+          where id = ${id}`)
+      await changeTriggers(scope, flow_id, [], write)
+      return findSchedule(scope, id)
+    },
+  })
 
-export const pauseSchedule = inWorkspace({
-  name: 'schedule.pause',
-  summary: 'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input({ ...one, note: Note }),
-  output: Schedule,
-  http: { method: 'POST', path: `${FLOWS}/schedules/{id}/pause`, body: '*' },
-  run: (scope, { id, note }) => setPaused(scope, id, true, note),
-})
+export const pauseSchedule = setSchedulePaused(
+  true,
+  'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
+)
+export const resumeSchedule = setSchedulePaused(
+  false,
+  'Resume a schedule; what it would have started meanwhile is not made up for',
+)
 
-export const resumeSchedule = inWorkspace({
-  name: 'schedule.resume',
-  summary: 'Resume a schedule; what it would have started meanwhile is not made up for',
-  roles: ADMINS,
-  stability: 'preview',
-  input: Input({ ...one, note: Note }),
-  output: Schedule,
-  http: { method: 'POST', path: `${FLOWS}/schedules/{id}/resume`, body: '*' },
-  run: (scope, { id, note }) => setPaused(scope, id, false, note),
-})
-
-export const triggerSchedule = inWorkspace({
+export const triggerSchedule = flowOperation({
   name: 'schedule.trigger',
   summary: 'Start what the schedule starts, now: also while it is paused, and beside runs that go on',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(one),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/schedules/{id}/trigger`, body: '*', status: () => 202 },
@@ -174,12 +159,106 @@ export const triggerSchedule = inWorkspace({
     const { flow_id, version } = await findSchedule(scope, id)
     const execution = scope.newId('run')
     const trigger = { kind: 'schedule' as const, id }
-    await startFlow(scope, flow_id, version, {
-      id: execution,
-      input: {},
-      by: scope.actor.subject,
-      trigger,
-    })
+    await startFlow(scope, flow_id, version, { id: execution, input: {}, by: scope.actor.subject, trigger })
     return readExecution(scope, execution)
   },
 })
+
+const TriggerRecord = Type.Object({
+  id: Id('trg'),
+  kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
+  key: Type.String({ description: 'What it is in the definition: the same from version to version.' }),
+  flow_id: Type.String(),
+  flow_name: Type.String(),
+  version: Type.Integer({ description: 'The version that it starts.' }),
+  paused: Type.Boolean(),
+  url: Type.Optional(Type.String({ description: 'Of a webhook: where deliveries go.' })),
+  gap: Type.Optional(
+    Type.Object(
+      { from: Time, to: Time },
+      {
+        description:
+          'Of an event trigger: it has not heard events of this time, which its stream did not keep.',
+      },
+    ),
+  ),
+  created_at: Time,
+  updated_at: Time,
+})
+type TriggerRecord = Static<typeof TriggerRecord>
+
+/** A trigger, and what it has missed the last time that it has missed something. */
+interface TriggerRow extends Trigger {
+  readonly gap_from: string | null
+  readonly gap_to: string | null
+}
+
+const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
+const RECORDS = sql`${TRIGGERS} left join event_watches w
+  on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
+
+function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+  const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
+  const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
+  const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
+  return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
+}
+
+export const listTriggers = flowOperation({
+  name: 'trigger.list',
+  summary: 'List what starts flows of the workspace: schedules, webhooks, events',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(TriggerRecord),
+  http: { method: 'GET', path: `${FLOWS}/triggers` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<TriggerRow>(
+      sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id > ${after} order by t.id limit ${limit}`,
+    )
+    return pageFrom(
+      input,
+      rows.map((row) => shown(scope, row)),
+    )
+  },
+})
+
+const TARGET = { ws: Ws, id: Ref('trigger') }
+
+export const rotateTriggerSecret = flowOperation({
+  name: 'trigger.rotate_secret',
+  summary: 'Give a webhook another secret; the one before counts for a day more',
+  input: Input(TARGET),
+  output: Type.Object({
+    id: Type.String(),
+    secret: Type.String({ description: 'Shown this once.' }),
+    previous_until: Time,
+  }),
+  http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
+  run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
+})
+
+const pausing = (paused: boolean) =>
+  flowOperation({
+    name: paused ? 'trigger.pause' : 'trigger.resume',
+    summary: paused
+      ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
+      : 'Resume a webhook or an event trigger',
+    input: Input(TARGET),
+    output: TriggerRecord,
+    http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id }) => {
+      // Schedules are paused where they are: in Temporal.
+      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
+        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
+      const row = existing(
+        'webhook or event trigger',
+        await scope.row<TriggerRow>(
+          sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
+        ),
+      )
+      return shown(scope, row)
+    },
+  })
+
+export const pauseTrigger = pausing(true)
+export const resumeTrigger = pausing(false)

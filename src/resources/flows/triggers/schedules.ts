@@ -1,4 +1,4 @@
-/** Triggers by the clock: each is one Temporal Schedule, which starts the workflow `flowTrigger`. */
+/** Schedule triggers: each is one Temporal Schedule, which starts the workflow `flowTrigger`. */
 
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../../core/ids.ts'
@@ -19,7 +19,7 @@ export interface ScheduleSpec {
   readonly jitter_ms?: number
 }
 
-/** What was missed for longer than this stays missed, unless the flow says otherwise. */
+/** By default, a start that is late by more than this is skipped. */
 const CATCH_UP_MS = 60_000
 const SECOND_MS = 1_000
 
@@ -91,7 +91,7 @@ const spelled = (timezone: string): string =>
 
 const floor = (ms: number): number => ms - (ms % SECOND_MS)
 
-/** Where both days are named, either counts (POSIX); Temporal would want both, so each gets an expression of its own. */
+/** If both days are given, either matches (POSIX); Temporal requires both, so each gets an expression of its own. */
 function cronsOf(text: string): string[] {
   const [minute, hour, day, month, weekday] = text.split(' ')
   if (day === '*' || weekday === '*') return [text]

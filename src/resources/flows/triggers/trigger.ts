@@ -1,12 +1,12 @@
-/** What a trigger is: a row of the version that declares it, and of its kind, what it has outside the database. */
+/** Types of triggers: what a flow declares, the row, and the kinds. */
 
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { Json } from '../../../core/work.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 
-/** What a definition declares. */
+/** A trigger as a definition declares it. */
 export interface Declared {
-  /** What it is within the definition: the same from version to version, and unlike those of other kinds. */
+  /** Identifies it within the flow: the same from version to version, and distinct from those of other kinds. */
   readonly key: string
   readonly spec: Json
 }
@@ -28,14 +28,11 @@ export interface Trigger extends Declared {
 export interface TriggerKind {
   readonly kind: 'schedule' | 'webhook' | 'event'
   readonly declared: (ir: FlowIR) => readonly Declared[]
-  /** Nothing where all that there is of it is in the database. */
-  readonly outside?: Outside
-}
-
-/** What a kind has elsewhere, made after the row says so. Both are done again after a crash: idempotent. */
-interface Outside {
-  /** Makes it as the row says: new, changed or paused. */
-  readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
-  /** Takes it away, or finds it gone. */
-  readonly unregister: (scope: WorkspaceScope, gone: { id: string; flow_id: string }) => Promise<void>
+  /** State outside the database; undefined if the kind has none. Both functions are idempotent and run after the row says so. */
+  readonly outside?: {
+    /** Makes it as the row says: new, changed or paused. */
+    readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
+    /** Removes it, if it exists. */
+    readonly unregister: (scope: WorkspaceScope, gone: { id: string; flow_id: string }) => Promise<void>
+  }
 }

@@ -1,4 +1,4 @@
-/** Triggers that others call: what a flow declares of them, and the secrets that their senders sign with. */
+/** Webhook triggers: their declaration, their addresses, and the secrets that senders sign with. */
 
 import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -7,8 +7,7 @@ import type { Json } from '../../../core/work.ts'
 import { addressOf, seal } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { makeSecret } from '../../../platform/webhooks/signature.ts'
-import { webhookPurpose } from '../../../platform/webhooks/webhooks.ts'
+import { makeSecret, webhookPurpose } from '../../../platform/webhooks/webhooks.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 
 const KEY = 'webhook:'
@@ -29,59 +28,45 @@ export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
 
 const nameOf = (key: string): string => key.slice(KEY.length)
 
-/** Where deliveries go. */
+/** The address of a webhook. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
   addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
-/** A webhook as the one who publishes it is shown it. */
-export interface PublishedWebhook {
-  readonly id: string
-  readonly name: string
-  readonly url: string
-  /** When it is new: the only time that it is shown. */
-  readonly secret?: string
+interface NewSecrets {
+  /** For the transaction that publishes the version, after its triggers: a webhook that has a secret keeps it. */
+  readonly statement: Sql
+  /** @param rows of the statement. A new secret is shown this once. */
+  readonly shown: (rows: readonly object[]) => readonly {
+    readonly id: string
+    readonly name: string
+    readonly url: string
+    readonly secret?: string
+  }[]
 }
 
 /** Secrets for the webhooks of a version that have none yet. */
-export class NewSecrets {
-  readonly #scope: WorkspaceScope
-  readonly #flowId: string
-  readonly #secrets: ReadonlyMap<string, string>
-
-  constructor(scope: WorkspaceScope, flowId: string, ir: FlowIR) {
-    this.#scope = scope
-    this.#flowId = flowId
-    this.#secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
-  }
-
-  /**
-   * For the transaction that publishes the version, after its triggers: whoever has a secret keeps it. Its rows are for
-   * {@link shown}.
-   */
-  statement(): Sql {
-    const made = [...this.#secrets].map(([key, secret]) => ({ key, sealed: this.#sealed(key, secret) }))
-    return sql`with made as (
+export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): NewSecrets {
+  const secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
+  const made = [...secrets].map(([key, secret]) => ({
+    key,
+    sealed: sealed(scope, flowId, key, secret).toString('base64'),
+  }))
+  return {
+    statement: sql`with made as (
         insert into webhook_secrets (trigger_id, sealed)
         select t.id, decode(m ->> 'sealed', 'base64')
         from jsonb_array_elements(${JSON.stringify(made)}::jsonb) as m
-          join flow_triggers t on t.flow_id = ${this.#flowId} and t.key = m ->> 'key'
+          join flow_triggers t on t.flow_id = ${flowId} and t.key = m ->> 'key'
         on conflict do nothing returning trigger_id
       )
       select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
-      from flow_triggers t where t.flow_id = ${this.#flowId} and t.kind = 'webhook' order by t.key`
-  }
-
-  /** @param rows of {@link statement} */
-  shown(rows: readonly object[]): PublishedWebhook[] {
-    return (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
-      const secret = is_new ? this.#secrets.get(key) : undefined
-      const url = urlOf(this.#scope, id)
-      return { id, name: nameOf(key), url, ...(secret !== undefined && { secret }) }
-    })
-  }
-
-  #sealed(key: string, secret: string): string {
-    return sealed(this.#scope, this.#flowId, key, secret).toString('base64')
+      from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
+    shown: (rows) =>
+      (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
+        const secret = is_new ? secrets.get(key) : undefined
+        const url = urlOf(scope, id)
+        return { id, name: nameOf(key), url, ...(secret !== undefined && { secret }) }
+      }),
   }
 }
 
@@ -111,7 +96,7 @@ export async function rotateSecret(
   return { secret, previous_until: row.previous_until }
 }
 
-/** What came, as a run is given it. */
+/** The input of an execution that a delivery starts. */
 export interface WebhookInput {
   /** Of the delivery: the same each time that it is sent again. */
   readonly id: string

@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../platform/pg/sql.ts'
-import { invokeVersion } from '../../functions/invoke.ts'
+import { invokeVersion } from '../../functions/functions.ts'
 import { digest } from '../digest.ts'
 import { argumentsOf, type Candidate, toolName } from '../tool.ts'
 import type { Source } from './source.ts'
