@@ -6,13 +6,10 @@ import { type Actor, inDomain, type Principal, type Role, roleFor } from '../cor
 import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
-import { CallerScope } from './caller.ts'
 import type { Claim } from './idempotency.ts'
 import type { Hosted } from './identity/hosted.ts'
-import { lentTo } from './lent.ts'
-import type { Standing } from './limiter/passage.ts'
-import type { Parts } from './parts.ts'
-import { AdminScope, WorkspaceScope } from './scope.ts'
+import type { Standing } from './limiter/limit.ts'
+import { AdminScope, CallerScope, lentTo, type Parts, WorkspaceScope } from './scope.ts'
 import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
 const NEEDED = {

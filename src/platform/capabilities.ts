@@ -2,18 +2,16 @@
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Scope } from './any-scope.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
-import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
-import { lentTo } from './lent.ts'
 import { StorageAdmin } from './objects/admin.ts'
 import { openObjects } from './objects/open.ts'
 import type { WorkspaceObjects } from './objects/workspace.ts'
 import { PayloadDesk } from './payloads/desk.ts'
-import type { AdminScope, WorkspaceScope } from './scope.ts'
+import { type AdminScope, lentTo, type Scope, type WorkspaceScope } from './scope.ts'
 import { purposeIn } from './secrets.ts'
+import { Durable } from './temporal.ts'
 import type { Ran, ThreadTask } from './thread-pool.ts'
 
 /** The workflows of a workspace. */

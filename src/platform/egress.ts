@@ -1,19 +1,22 @@
-/** Outbound HTTP through one guard: addresses are judged after DNS, the judged address is the one connected to. */
+/** Outbound HTTP behind one guard: addresses are checked after DNS resolution, and the checked address is the one connected to. */
 
 import type { LookupAddress, LookupAllOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import {
+  type Agent,
   type ClientRequest,
   type IncomingMessage,
+  Agent as PlainAgent,
   request as plainRequest,
   type RequestOptions,
 } from 'node:http'
-import { request as tlsRequest } from 'node:https'
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
+import ipaddr from 'ipaddr.js'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { Connections } from './connections.ts'
-import { PublicAddresses } from './public-addresses.ts'
 
 export interface Outbound {
   readonly method: string
@@ -206,3 +209,73 @@ async function read(response: IncomingMessage, bytesMax: number): Promise<Inboun
 
 const noAnswer = (cause: unknown) =>
   new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })
+
+/** For how many milliseconds the host's interfaces are taken to be as they were read. */
+const INTERFACES_CACHE_MS = 5_000
+
+/** All that IANA gives out as global unicast IPv6 (RFC 4291 §2.4); the rest of the space is special or unassigned. */
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+type Interfaces = () => NodeJS.Dict<NetworkInterfaceInfo[]>
+
+export class PublicAddresses {
+  readonly #interfaces: Interfaces
+  readonly #now: () => number
+  #own: ReadonlySet<string> = new Set()
+  #readAtMs = Number.NEGATIVE_INFINITY
+
+  /**
+   * @param interfaces of the host
+   * @param now a clock in milliseconds that never goes back
+   */
+  constructor(interfaces: Interfaces = networkInterfaces, now: () => number = () => performance.now()) {
+    this.#interfaces = interfaces
+    this.#now = now
+  }
+
+  /**
+   * True for a unicast address of the public Internet (IANA's special-purpose registries, RFC 6890) that no interface
+   * of this host has. An IPv4-mapped address counts as the IPv4 address in it; every other translated form (NAT64,
+   * 6to4, Teredo, RFC 6145) is refused, whatever it leads to.
+   * @param text an address in any spelling; false for what is none
+   */
+  isPublic(text: string): boolean {
+    if (!ipaddr.isValid(text)) return false
+    const address = ipaddr.process(text)
+    if (address.range() !== 'unicast') return false
+    if (address.kind() === 'ipv6' && !address.match(GLOBAL_UNICAST)) return false
+    return !this.#ownAddresses().has(address.toNormalizedString())
+  }
+
+  #ownAddresses(): ReadonlySet<string> {
+    if (this.#now() - this.#readAtMs < INTERFACES_CACHE_MS) return this.#own
+    const all = Object.values(this.#interfaces()).flatMap((each) => each ?? [])
+    this.#own = new Set(all.map(({ address }) => ipaddr.process(address).toNormalizedString()))
+    this.#readAtMs = this.#now()
+    return this.#own
+  }
+}
+
+const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
+
+/**
+ * What a server leaves behind on a connection meets whoever has it next, so nobody has one of another. Nor is one
+ * that leads anywhere taken for one that leads to a public address.
+ */
+export class Connections {
+  /** By owner, protocol and guard. Connections of one that is forgotten are closed when they have been idle for a moment. */
+  readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
+
+  /** @param guard judges the addresses that connections are made to; where absent, any will do */
+  agentOf(owner: string, protocol: string, guard: LookupFunction | undefined): Agent {
+    const key = `${owner} ${protocol} ${guard === undefined}`
+    const agent = this.#agents.get(key) ?? agentFor(protocol)
+    this.#agents.set(key, agent)
+    return agent
+  }
+}
+
+function agentFor(protocol: string): Agent {
+  const options = { keepAlive: true, timeout: idleMs, maxFreeSockets: perServer, scheduling: 'lifo' } as const
+  return protocol === 'https:' ? new TlsAgent(options) : new PlainAgent(options)
+}

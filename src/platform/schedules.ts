@@ -7,8 +7,7 @@ import {
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
-import { openLine, sealedFor } from './payloads/raw-values.ts'
-import { attributesOf } from './search-attributes.ts'
+import { attributesOf, openLine, sealedFor } from './payloads/raw-values.ts'
 import type { Start, Temporal } from './temporal.ts'
 
 /** When it starts its workflow, and what it does while one goes on. */

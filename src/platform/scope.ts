@@ -1,13 +1,179 @@
-/** The handles through which everything is done. Only `access.ts` opens them; nobody can make a look-alike. */
+/** Scopes: the handles through which operations act, each bound to an actor and its tenant. Only `access.ts` opens them. */
 
-import type { IdSource } from '../core/ids.ts'
-import type { Actor } from '../core/policy.ts'
+import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Actor, Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
-import { Scope } from './any-scope.ts'
-import { lentTo } from './lent.ts'
-import { type AdminBounds, mandateOf } from './mandates.ts'
-import type { Parts } from './parts.ts'
+import type { Audit } from './audit/audit.ts'
+import type { MongoDocuments } from './documents/mongo.ts'
+import type { Streams } from './events/streams.ts'
+import type { KeyRow } from './identity/auth.ts'
+import type { Holders } from './identity/holders.ts'
+import type { IssuerState } from './identity/issuer-state.ts'
+import type { OAuthClients } from './identity/oauth-clients.ts'
+import type { SigningKeys } from './identity/signing-keys.ts'
+import type { Standing } from './limiter/limit.ts'
+import type { Limiter } from './limiter/limiter.ts'
+import type { Log } from './log.ts'
+import type { Objects } from './objects/buckets.ts'
+import type { ObjectClients } from './objects/clients.ts'
+import type { StorageIdentities } from './objects/identities.ts'
+import type { TenantCodec } from './payloads/codec.ts'
+import type { Row } from './pg/batch.ts'
+import type { Batches, Company, Database, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
+import type { Lookout } from './runs/lookout.ts'
+import type { Secrets } from './secrets.ts'
+import type { Temporal } from './temporal.ts'
+import type { TenantStates } from './tenant-states.ts'
+import type { ThreadPool } from './thread-pool.ts'
+import type { Sized, TtlCache } from './ttl-cache.ts'
+
+export interface Parts {
+  readonly database: Database
+  /** The database, or the transaction that a scope is held in. */
+  readonly statements: Batches
+  readonly temporal: Temporal
+  readonly codec: TenantCodec
+  readonly objects: Objects
+  readonly objectClients: ObjectClients
+  readonly identities: StorageIdentities
+  readonly streams: Streams
+  readonly lookout: Lookout
+  readonly limiter: Limiter
+  /** Where one is configured. */
+  readonly documents: MongoDocuments | undefined
+  readonly secrets: Secrets
+  readonly keys: TtlCache<KeyRow>
+  readonly tenantStates: TenantStates
+  readonly signingKeys: SigningKeys
+  readonly oauthClients: OAuthClients
+  readonly holders: Holders
+  readonly issuerState: IssuerState
+  /** Base URL as clients see it. */
+  readonly publicUrl: string
+  readonly memo: TtlCache<Sized<unknown>>
+  readonly threads: ThreadPool
+  readonly audit: Audit
+  readonly log: Log
+}
+
+export interface Lent {
+  readonly parts: Parts
+  readonly ids: IdSource
+  /** The rights of the scope's statements. */
+  readonly mandate: Mandate
+}
+
+const LENT = new WeakMap<object, Lent>()
+
+/** For constructors of scopes. */
+export function lend(scope: object, lent: Lent): void {
+  LENT.set(scope, lent)
+}
+
+/** @throws TypeError for an object that only looks like a scope */
+export function lentTo(scope: object): Lent {
+  const lent = LENT.get(scope)
+  if (lent === undefined) throw new TypeError('not a scope of the platform')
+  return lent
+}
+
+/** What an admin's credential names: nothing, of an operator. */
+export interface AdminBounds {
+  readonly tenantId?: TenantId | undefined
+  readonly workspaceId?: string | undefined
+}
+
+const MASKS = {
+  operator: 'tenon_operator',
+  tenant_admin: 'tenon_admin',
+  workspace_admin: 'tenon_admin',
+  service: 'tenon_service',
+  anon: 'tenon_anon',
+} as const
+
+export function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
+  const timeouts = LIMITS.statementTimeoutMs
+  const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
+  const { hops } = actor
+  return {
+    mask: MASKS[actor.role],
+    tenant,
+    workspace,
+    statementTimeoutMs,
+    ...(hops !== undefined && { hops }),
+  }
+}
+
+/**
+ * Who acts, and statements under that actor's rights. What else a scope may do, each feature supplies as a function of the
+ * scope: `objectsOf(scope)`, `runsOf(scope)`, `seal(scope, …)`.
+ */
+export abstract class Scope {
+  readonly actor: Actor
+  readonly #lent: Lent
+  /** For doors that run operations inside a scope of their own. */
+  readonly audit: Audit
+
+  protected constructor(actor: Actor, lent: Lent) {
+    this.actor = actor
+    this.#lent = lent
+    this.audit = lent.parts.audit
+    lend(this, lent)
+  }
+
+  /** Statements as one transaction in one round trip; rows per statement. */
+  batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#lent.parts.statements.batch(this.#lent.mandate, statements)
+  }
+
+  /** As {@link batch}, for statements that take a moment: those of others who have the same rights may go with them. */
+  along(company: Company, ...statements: Sql[]): Promise<Row[][]> {
+    return this.#lent.parts.statements.batch(this.#lent.mandate, statements, company)
+  }
+
+  /** The rows of one statement. */
+  async rows<T extends object>(statement: Sql): Promise<T[]> {
+    const [rows = []] = await this.batch(statement)
+    return rows as T[]
+  }
+
+  /** The first row of one statement, if there is one. */
+  async row<T extends object>(statement: Sql): Promise<T | undefined> {
+    const [row] = await this.rows<T>(statement)
+    return row
+  }
+
+  /** A new UUIDv7. In an activity, the same one at each attempt. */
+  uuid(): string {
+    return this.#lent.ids.uuid()
+  }
+
+  newId<P extends IdPrefix>(prefix: P): `${P}_${string}` {
+    return typeId(prefix, this.uuid())
+  }
+
+  /** Puts an error of ours into the log where its caller is told of it in no detail. */
+  report(error: unknown, what: string): void {
+    this.#lent.parts.log.error({ err: error, subject: this.actor.subject }, what)
+  }
+}
+
+export class CallerScope {
+  readonly principal: Principal
+  /** How this very request stands with the limits it is under. */
+  readonly standings: readonly Standing[]
+
+  private constructor(principal: Principal, standings: readonly Standing[]) {
+    this.principal = principal
+    this.standings = standings
+  }
+
+  static open(principal: Principal, standings: readonly Standing[]): CallerScope {
+    return new CallerScope(principal, standings)
+  }
+}
 
 /**
  * The structure of tenants. An operator's sees the metadata of all tenants and no document of any; a tenant

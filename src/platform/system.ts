@@ -1,8 +1,7 @@
 /** What the platform does for itself, before any tenant is known. Every use names its reason. */
 
 import type { Row } from './pg/batch.ts'
-import type { Batches } from './pg/database.ts'
-import type { Mandate } from './pg/mandate.ts'
+import type { Batches, Mandate } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The few reasons there are; test/walls pins who uses which. */

@@ -1,4 +1,4 @@
-/** The Temporal client. Workflow ids are built here from a ref and nowhere else, and checked before any call. */
+/** The Temporal client. Workflow ids are built here from a tenant reference and nowhere else, and checked before any call. */
 
 import {
   Client,
@@ -8,17 +8,17 @@ import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client'
-import type { PayloadCodec } from '@temporalio/common'
-import { Problem } from '../core/problem.ts'
+import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
+import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { QUEUES } from '../core/work.ts'
 import type { Config } from './config.ts'
 import { NearStarts } from './near-starts.ts'
-import { openLine, sealedFor } from './payloads/raw-values.ts'
-import { attributesOf } from './search-attributes.ts'
-import { type Standing, standingOf } from './standing.ts'
-import { causedByGrpc, problemOf, unlessCutOff, unlessFull, unlessGone } from './temporal-errors.ts'
+import { attributesOf, openLine, sealedFor } from './payloads/raw-values.ts'
+import { Schedules } from './schedules.ts'
 
 const CALL_DEADLINE_MS = 5_000
 
@@ -191,4 +191,118 @@ export class Temporal {
       throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
     }
   }
+}
+
+/** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
+export class Durable {
+  readonly #ref: TenantRef
+  readonly #temporal: Temporal
+
+  constructor(ref: TenantRef, temporal: Temporal) {
+    this.#ref = ref
+    this.#temporal = temporal
+  }
+
+  start(start: Start): Promise<string> {
+    return this.#temporal.start(this.#ref, start)
+  }
+
+  /** Whether the workflow ended within `waitMs`. A foreign id is the id of nothing: no call is made. */
+  ended(id: string, waitMs: number): Promise<boolean> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.ended(this.#ref, id, waitMs)
+  }
+
+  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
+  result(id: string, waitMs: number): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.result(this.#ref, id, waitMs)
+  }
+
+  /** Sends a signal; see {@link Temporal.signal}. A foreign id is the id of nothing: no call is made. */
+  signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.signal(this.#ref, id, signal)
+  }
+
+  /** Asks for a change; see {@link Temporal.update}. A foreign id is the id of nothing: no call is made. */
+  update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.update(this.#ref, id, update)
+  }
+
+  /** Asks it to end; see {@link Temporal.cancel}. A foreign id is the id of nothing: no call is made. */
+  cancel(id: string): Promise<void> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.cancel(this.#ref, id)
+  }
+
+  /** How it stands; see {@link Temporal.standing}. A foreign id is the id of nothing: no call is made. */
+  standing(id: string): Promise<Standing | undefined> {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
+    return this.#temporal.standing(this.#ref, id)
+  }
+
+  /** What starts workflows of this ref by the clock. */
+  get schedules(): Schedules {
+    return new Schedules(this.#ref, this.#temporal)
+  }
+
+  uiLink(id: string): string | undefined {
+    return this.#temporal.uiLink(id)
+  }
+}
+
+/** Open, or how it has ended: from outside, or by itself. */
+export type Standing = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
+
+const STANDINGS: Readonly<Record<string, Standing>> = {
+  COMPLETED: 'completed',
+  FAILED: 'faulted',
+  TIMED_OUT: 'terminated',
+  TERMINATED: 'terminated',
+  CANCELLED: 'cancelled',
+}
+
+/** @param status its name in the Temporal API; what goes on in a new history is open */
+export const standingOf = (status: string): Standing => STANDINGS[status] ?? 'open'
+
+/** What there is no workflow for any more, or never was, is undefined. */
+export async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined
+    throw error
+  }
+}
+
+/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
+export function unlessFull(error: unknown): never {
+  const cause = error instanceof Error ? error.cause : undefined
+  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
+  if (!full) throw error
+  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
+}
+
+/** A workflow that ended while it was about to answer has ended. */
+export function unlessCutOff(error: unknown): undefined {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
+  if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
+    return undefined
+  throw error
+}
+
+/** The inverse of what the door of activities does with a Problem. */
+export function problemOf(error: WorkflowFailedError): Problem {
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
+    if (!(cause instanceof ApplicationFailure) || !isProblemCode(cause.type)) continue
+    const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
+    return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
+  }
+  return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
+}
+
+export function causedByGrpc(error: unknown): boolean {
+  return error instanceof Error && isGrpcServiceError(error.cause)
 }

@@ -3,7 +3,7 @@
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { threadMsOf } from './thread-time.ts'
+import { threadMsOf } from './turns.ts'
 
 const { size, waitingMax, waitMs, pollMs, wallFactor, wallBaseMs, memoryMb, stackMb } = LIMITS.threads
 

@@ -3,8 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { EVERYBODY } from '../core/policy.ts'
-import { seconds } from '../platform/limiter/limit.ts'
-import type { Standing } from '../platform/limiter/passage.ts'
+import { type Standing, seconds } from '../platform/limiter/limit.ts'
 import { aboutCaller, Input } from './kinds.ts'
 
 const Rate = Type.Object({

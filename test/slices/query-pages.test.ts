@@ -1,8 +1,7 @@
 /** Around a page: how many there are in all, the link to the next one, and names that a closed schema does not have. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { Database } from '../../src/platform/pg/database.ts'
-import type { Mandate } from '../../src/platform/pg/mandate.ts'
+import { Database, type Mandate } from '../../src/platform/pg/database.ts'
 import { Sql, sql } from '../../src/platform/pg/sql.ts'
 import { readFilters } from '../../src/resources/collections/grammar/url.ts'
 import { compileFilter } from '../../src/resources/collections/postgres/compile.ts'

@@ -5,9 +5,8 @@ import { DatabaseError } from 'pg'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { Groups } from '../../src/platform/pg/groups.ts'
-import { jointly } from '../../src/platform/pg/joint.ts'
-import type { Company, Mandate } from '../../src/platform/pg/mandate.ts'
+import type { Company, Mandate } from '../../src/platform/pg/database.ts'
+import { Groups, jointly } from '../../src/platform/pg/groups.ts'
 import { type Kind, type Sql, sql } from '../../src/platform/pg/sql.ts'
 
 const mandateOf = (tenant: string, more: Partial<Mandate> = {}): Mandate => ({

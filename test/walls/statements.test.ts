@@ -3,8 +3,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { Database } from '../../src/platform/pg/database.ts'
-import type { Mandate } from '../../src/platform/pg/mandate.ts'
+import { Database, type Mandate } from '../../src/platform/pg/database.ts'
 import { Sql, sql, textArray } from '../../src/platform/pg/sql.ts'
 
 const MANDATE: Mandate = { mask: 'tenon_service', tenant: 't', workspace: 'w', statementTimeoutMs: 5_000 }

@@ -3,7 +3,7 @@
 import { Problem } from '../../core/problem.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { Egress } from '../egress.ts'
-import type { Parts } from '../parts.ts'
+import type { Parts } from '../scope.ts'
 import { Authenticator } from './auth.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { Guests } from './guests.ts'

@@ -3,7 +3,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Parts } from '../parts.ts'
+import type { Parts } from '../scope.ts'
 
 const TOKEN_BYTES = 32
 

@@ -1,7 +1,7 @@
 /** What admins do at the object store: buckets are made, and workspaces given identities for them. */
 
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { Parts } from '../parts.ts'
+import type { Parts } from '../scope.ts'
 import type { SealedIdentity } from './clients.ts'
 
 export class StorageAdmin {

@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto'
 import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Database } from '../pg/database.ts'
-import type { Mandate } from '../pg/mandate.ts'
+import type { Database, Mandate } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { Reservation, type Stored } from './reservation.ts'
 

@@ -1,10 +1,9 @@
 /** The objects of a workspace, with its ledger. */
 
-import { isLimited } from '../limited.ts'
-import type { Parts } from '../parts.ts'
-import type { Mandate } from '../pg/mandate.ts'
+import { isLimited } from '../node-memory.ts'
+import type { Mandate } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
-import type { WorkspaceScope } from '../scope.ts'
+import type { Parts, WorkspaceScope } from '../scope.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'
 import { type Storage, WorkspaceObjects } from './workspace.ts'
 

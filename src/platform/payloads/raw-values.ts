@@ -1,7 +1,14 @@
-/** Values that the client of Temporal sends as ready-made payloads: a line for operators, and an argument with its purpose. */
+/** Values that the client of Temporal sends as ready-made payloads: plaintext summaries, arguments with their purpose, search attributes. */
 
-import { defaultPayloadConverter, RawValue } from '@temporalio/common'
+import {
+  defaultPayloadConverter,
+  defineSearchAttributeKey,
+  RawValue,
+  type SearchAttributePair,
+  TypedSearchAttributes,
+} from '@temporalio/common'
 import { MARK, type Mark } from '../../core/payload-mark.ts'
+import type { TenantRef } from '../../core/tenant.ts'
 import { PURPOSE, type Purpose } from '../../core/work-input.ts'
 
 const OPEN = Buffer.from('open' satisfies Mark)
@@ -26,4 +33,17 @@ export function sealedFor(purpose: Purpose, value: unknown): [unknown] {
 function rawValue(value: unknown, name: string, text: Buffer): RawValue {
   const payload = defaultPayloadConverter.toPayload(value)
   return RawValue.fromPayload({ ...payload, metadata: { ...payload.metadata, [name]: text } })
+}
+
+/** Tenant and workspace, and what is more. */
+export function attributesOf(
+  ref: TenantRef,
+  more: Readonly<Record<string, string>> = {},
+): TypedSearchAttributes {
+  const of = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
+  const pairs: SearchAttributePair[] = Object.entries(of).map(([name, value]) => ({
+    key: defineSearchAttributeKey(name, 'KEYWORD'),
+    value,
+  }))
+  return new TypedSearchAttributes(pairs)
 }

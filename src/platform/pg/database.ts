@@ -1,4 +1,4 @@
-/** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
+/** The connection pool of the login role. Its only entry is a batch whose first statement sets the role and the tenant. */
 
 import { Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
@@ -7,8 +7,31 @@ import { Shares } from '../shares.ts'
 import { Batch, type Row } from './batch.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { Groups } from './groups.ts'
-import type { Company, Mandate } from './mandate.ts'
 import { type Sql, sql } from './sql.ts'
+
+type Mask =
+  | 'tenon_anon'
+  | 'tenon_service'
+  | 'tenon_admin'
+  | 'tenon_operator'
+  | 'tenon_relay'
+  | 'tenon_mender'
+  | 'tenon_triggers'
+  | 'tenon_issuer'
+  | 'tenon_keyring'
+
+/** Which role a batch runs in and whose rows it may see; empty texts see nobody's. */
+export interface Mandate {
+  readonly mask: Mask
+  readonly tenant: string
+  readonly workspace: string
+  readonly statementTimeoutMs: number
+  /** What changes of documents say of the runs that led to them; nothing for none. */
+  readonly hops?: number
+}
+
+/** With whom a batch may share its transaction: those of its mandate that read as it does, or write. */
+export type Company = 'reading' | 'writing'
 
 /** Where batches are run: any connection, or always the same one. */
 export interface Batches {

@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Standing } from '../../platform/standing.ts'
+import type { Standing } from '../../platform/temporal.ts'
 import { goOn } from './begin.ts'
 import { giveBack, handOn } from './places.ts'
 

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
+import { threadMs } from '../../../src/platform/turns.ts'
 import { CATALOGUE } from '../../../src/resources/catalogue.ts'
 import { repeated } from '../../support/soak.ts'
 

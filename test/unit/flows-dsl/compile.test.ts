@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
+import { threadMs } from '../../../src/platform/turns.ts'
 import { CATALOGUE as PRODUCT_CATALOGUE } from '../../../src/resources/catalogue.ts'
 import { CATALOGUE, compiled } from '../../flows/scenario.ts'
 

@@ -5,7 +5,7 @@ import { newBudget, STEPS_MAX } from '../../../flows-dsl/expression/budget.ts'
 import { evaluate } from '../../../flows-dsl/expression/evaluate.ts'
 import type { Expression } from '../../../flows-dsl/expression/expression.ts'
 import { parseExpression } from '../../../flows-dsl/expression/parse.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
+import { threadMs } from '../../../src/platform/turns.ts'
 import { repeated } from '../../support/soak.ts'
 
 /** All steps of a run, spent on additions alone. */
