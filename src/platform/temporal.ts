@@ -16,8 +16,8 @@ import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { QUEUES } from '../core/work.ts'
 import type { Config } from './config.ts'
-import { NearStarts } from './near-starts.ts'
-import { attributesOf, openLine, sealedFor } from './payloads/raw-values.ts'
+import { EagerStartProxy } from './near-starts.ts'
+import { plaintextSummary, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
 import { Schedules } from './schedules.ts'
 
 const CALL_DEADLINE_MS = 5_000
@@ -26,19 +26,29 @@ export interface Start {
   /** Workflow type: a name exported by src/workflows. */
   readonly type: string
   readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
-  /** Third part of the id: a flow, a function, or the name of tenant work. */
+  /** Third part of the workflow id: a flow, a function, or the name of a tenant job. */
   readonly subject: string
-  /** Fourth part: the run's UUID. */
+  /** Fourth part: the execution's UUID. */
   readonly uuid: string
   readonly input: unknown
-  /** One line for the operator who reads the Temporal UI. */
+  /** One line for operators in the Temporal UI; not encrypted. */
   readonly summary: string
-  /** What operators find it by, besides tenant and workspace. */
+  /** Search attributes besides tenant and workspace. */
   readonly attributes?: Readonly<Record<string, string>>
-  /** Ends the run from outside should it last longer. */
+  /** Terminates the workflow if it runs longer. */
   readonly timeoutMs?: number
-  /** Begins so much later. */
   readonly delayMs?: number
+}
+
+export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
+
+/** By the name in the Temporal API; a workflow that continued as new is open. */
+const STATUSES: Readonly<Record<string, WorkflowStatus>> = {
+  COMPLETED: 'completed',
+  FAILED: 'faulted',
+  TIMED_OUT: 'terminated',
+  TERMINATED: 'terminated',
+  CANCELLED: 'cancelled',
 }
 
 export class Temporal {
@@ -46,14 +56,14 @@ export class Temporal {
   readonly #client: Client
   readonly #uiUrl: string | undefined
   readonly #namespace: string
-  readonly #near: NearStarts | undefined
+  readonly #eagerStarts: EagerStartProxy | undefined
 
-  /** @param codec what a payload passes on its way to the server and back */
+  /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
     const socket = config.TENON_STARTS_SOCKET
-    this.#near = socket === undefined ? undefined : new NearStarts(socket)
-    this.#near?.lead(this.#connection.workflowService)
+    this.#eagerStarts = socket === undefined ? undefined : new EagerStartProxy(socket)
+    this.#eagerStarts?.intercept(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
     this.#client = new Client({
@@ -63,246 +73,181 @@ export class Temporal {
     })
   }
 
-  /** Starts a workflow of the ref's tenant and returns its id. Starting the same id again changes nothing. */
-  async start(ref: TenantRef, start: Start): Promise<string> {
-    const id = workflowId(ref, start.subject, start.uuid)
-    await this.#call(async () => {
-      await this.#client.workflow.start(start.type, {
+  workflowsOf(ref: TenantRef): TenantWorkflows {
+    const uiPrefix = this.#uiUrl && `${this.#uiUrl}/namespaces/${this.#namespace}/workflows/`
+    return new TenantWorkflows(ref, this.#client, uiPrefix)
+  }
+
+  async ping(): Promise<void> {
+    await callTemporal(this.#client, () => this.#connection.workflowService.getSystemInfo({}))
+  }
+
+  async close(): Promise<void> {
+    this.#eagerStarts?.close()
+    await this.#connection.close()
+  }
+}
+
+/**
+ * The workflows of one tenant reference. Every id that it takes or returns begins with the reference's prefix; for any
+ * other id each method throws Problem `not_found` before it calls the server. All throw `dependency_unavailable`.
+ */
+export class TenantWorkflows {
+  readonly #ref: TenantRef
+  readonly #client: Client
+  readonly #uiPrefix: string | undefined
+
+  constructor(ref: TenantRef, client: Client, uiPrefix: string | undefined) {
+    this.#ref = ref
+    this.#client = client
+    this.#uiPrefix = uiPrefix
+  }
+
+  /** Starts a workflow and returns its id. Starting the same id again changes nothing. */
+  async start(start: Start): Promise<string> {
+    const id = workflowId(this.#ref, start.subject, start.uuid)
+    await callTemporal(this.#client, () =>
+      this.#client.workflow.start(start.type, {
         workflowId: id,
         taskQueue: start.queue,
-        args: sealedFor(`start:${start.type}`, start.input),
+        args: withPurpose(`start:${start.type}`, start.input),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        staticSummary: openLine(start.summary),
-        typedSearchAttributes: attributesOf(ref, start.attributes),
-        priority: { fairnessKey: ref.tenantId },
+        staticSummary: plaintextSummary(start.summary),
+        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),
+        priority: { fairnessKey: this.#ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
         ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
-      })
-    })
+      }),
+    )
     return id
   }
 
-  /** Waits for a workflow's end, however it ended. @returns whether it ended within `waitMs` */
-  async ended(ref: TenantRef, id: string, waitMs: number): Promise<boolean> {
-    const handle = this.#handle(ref, id)
+  /** Waits for the end of a workflow. @returns whether it ended, in whatever way, within `waitMs` */
+  async ended(id: string, waitMs: number): Promise<boolean> {
+    const handle = this.#handle(id)
     try {
-      await this.#before(waitMs, () => handle.result())
+      await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
       return true
     } catch (error) {
-      return !(isGrpcServiceError(error) || causedByGrpc(error))
+      return !isGrpcError(error)
     }
   }
 
   /**
-   * Waits for a workflow's end.
-   * @returns what it returned
-   * @throws Problem what an activity of it failed with, as it was thrown there; `run_cut_off` where it was ended from
-   *   outside; `dependency_unavailable` where it had not ended within `waitMs`
+   * Waits for the end of a workflow and returns its result.
+   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was ended from outside;
+   *   `dependency_unavailable` if it did not end within `waitMs`
    */
-  async result(ref: TenantRef, id: string, waitMs: number): Promise<unknown> {
-    const handle = this.#handle(ref, id)
+  async result(id: string, waitMs: number): Promise<unknown> {
+    const handle = this.#handle(id)
     try {
-      return await this.#before(waitMs, () => handle.result())
+      return await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
-      if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
+      if (!isGrpcError(error)) throw error
       throw new Problem('dependency_unavailable', { detail: 'The run has not ended yet.', cause: error })
     }
   }
 
   /**
-   * Sends a signal. A workflow that has ended, or has not begun, does not hear it.
-   * @throws Problem `state_conflict` where it has heard as many as the server lets it
+   * Sends a signal. Does nothing if the workflow has ended or does not exist.
+   * @throws Problem `state_conflict` if the workflow has received as many signals as the server allows
    */
-  async signal(ref: TenantRef, id: string, signal: { name: string; value: unknown }): Promise<void> {
-    const handle = this.#handle(ref, id)
-    await this.#call(() =>
-      unlessGone(
-        handle.signal(signal.name, ...sealedFor(`signal:${signal.name}`, signal.value)).catch(unlessFull),
-      ),
+  async signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
+    const args = withPurpose(`signal:${signal.name}`, signal.value)
+    await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args).catch(throwSignalError))
+  }
+
+  /** Sends an update. @returns the workflow's answer; undefined if it has ended or does not exist */
+  update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
+    const args = withPurpose(`update:${update.name}`, update.value)
+    return this.#unlessGone(id, (handle) =>
+      handle.executeUpdate(update.name, { args }).catch(undefinedIfEnded),
     )
   }
 
-  /**
-   * Asks a running workflow to change something.
-   * @returns what it answers; undefined where it has ended, or was never there
-   */
-  async update(ref: TenantRef, id: string, update: { name: string; value: unknown }): Promise<unknown> {
-    const handle = this.#handle(ref, id)
-    return this.#call(() =>
-      unlessGone(
-        handle
-          .executeUpdate(update.name, { args: sealedFor(`update:${update.name}`, update.value) })
-          .catch(unlessCutOff),
-      ),
-    )
+  /** Requests cancellation: the workflow compensates and ends. Does nothing if it has ended. */
+  async cancel(id: string): Promise<void> {
+    await this.#unlessGone(id, (handle) => handle.cancel())
   }
 
-  /** Asks a workflow to end: it undoes what it must and ends. One that has ended stays as it is. */
-  async cancel(ref: TenantRef, id: string): Promise<void> {
-    const handle = this.#handle(ref, id)
-    await this.#call(() => unlessGone(handle.cancel()))
+  /** @returns undefined if the workflow does not exist, or does not exist any more */
+  async status(id: string): Promise<WorkflowStatus | undefined> {
+    const described = await this.#unlessGone(id, (handle) => handle.describe())
+    return described && (STATUSES[described.status.name] ?? 'open')
   }
 
-  /** How a workflow stands, by its id; undefined where there is none, or not any more. */
-  async standing(ref: TenantRef, id: string): Promise<Standing | undefined> {
-    const handle = this.#handle(ref, id)
-    const described = await this.#call(() => unlessGone(handle.describe()))
-    return described && standingOf(described.status.name)
+  get schedules(): Schedules {
+    return new Schedules(this.#ref, (work) => callTemporal(this.#client, () => work(this.#client.schedule)))
   }
 
-  /** A call about schedules, whose ids {@link Schedules} has built. @throws Problem `dependency_unavailable` */
-  scheduling<T>(work: (client: ScheduleClient) => Promise<T>): Promise<T> {
-    return this.#call(() => work(this.#client.schedule))
-  }
-
-  /** A link to the run in the Temporal UI, where one is known. */
+  /** A link to the workflow in the Temporal UI; undefined if none is configured. */
   uiLink(id: string): string | undefined {
-    if (this.#uiUrl === undefined) return undefined
-    return `${this.#uiUrl}/namespaces/${this.#namespace}/workflows/${encodeURIComponent(id)}`
+    return this.#uiPrefix && `${this.#uiPrefix}${encodeURIComponent(id)}`
   }
 
-  /** Whether the server answers. */
-  async ping(): Promise<void> {
-    await this.#call(() => this.#connection.workflowService.getSystemInfo({}))
-  }
-
-  async close(): Promise<void> {
-    this.#near?.close()
-    await this.#connection.close()
-  }
-
-  /** @throws TypeError where the id is not of the ref: nobody has checked it before */
-  #handle(ref: TenantRef, id: string): WorkflowHandle {
-    if (!owns(ref, id)) throw new TypeError(`${id} is not in the id space of its caller`)
+  #handle(id: string): WorkflowHandle {
+    if (!owns(this.#ref, id)) throw new Problem('not_found')
     return this.#client.workflow.getHandle(id)
   }
 
-  #before<T>(ms: number, work: () => Promise<T>): Promise<T> {
-    return this.#client.withDeadline(Date.now() + ms, work)
-  }
-
-  async #call<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await this.#before(CALL_DEADLINE_MS, work)
-    } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
-      if (!isGrpcServiceError(error) && !causedByGrpc(error)) throw error
-      throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
-    }
+  /** @returns undefined if there is no such workflow, or none any more */
+  #unlessGone<T>(id: string, work: (handle: WorkflowHandle) => Promise<T>): Promise<T | undefined> {
+    const handle = this.#handle(id)
+    return callTemporal(this.#client, () => unlessThrown(WorkflowNotFoundError, work(handle)))
   }
 }
 
-/** Workflows of one ref: every id it takes or gives begins with that ref's prefix. */
-export class Durable {
-  readonly #ref: TenantRef
-  readonly #temporal: Temporal
-
-  constructor(ref: TenantRef, temporal: Temporal) {
-    this.#ref = ref
-    this.#temporal = temporal
-  }
-
-  start(start: Start): Promise<string> {
-    return this.#temporal.start(this.#ref, start)
-  }
-
-  /** Whether the workflow ended within `waitMs`. A foreign id is the id of nothing: no call is made. */
-  ended(id: string, waitMs: number): Promise<boolean> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.ended(this.#ref, id, waitMs)
-  }
-
-  /** What the workflow returned; see {@link Temporal.result}. A foreign id is the id of nothing: no call is made. */
-  result(id: string, waitMs: number): Promise<unknown> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.result(this.#ref, id, waitMs)
-  }
-
-  /** Sends a signal; see {@link Temporal.signal}. A foreign id is the id of nothing: no call is made. */
-  signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.signal(this.#ref, id, signal)
-  }
-
-  /** Asks for a change; see {@link Temporal.update}. A foreign id is the id of nothing: no call is made. */
-  update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.update(this.#ref, id, update)
-  }
-
-  /** Asks it to end; see {@link Temporal.cancel}. A foreign id is the id of nothing: no call is made. */
-  cancel(id: string): Promise<void> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.cancel(this.#ref, id)
-  }
-
-  /** How it stands; see {@link Temporal.standing}. A foreign id is the id of nothing: no call is made. */
-  standing(id: string): Promise<Standing | undefined> {
-    if (!owns(this.#ref, id)) throw new Problem('not_found')
-    return this.#temporal.standing(this.#ref, id)
-  }
-
-  /** What starts workflows of this ref by the clock. */
-  get schedules(): Schedules {
-    return new Schedules(this.#ref, this.#temporal)
-  }
-
-  uiLink(id: string): string | undefined {
-    return this.#temporal.uiLink(id)
-  }
-}
-
-/** Open, or how it has ended: from outside, or by itself. */
-export type Standing = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
-
-const STANDINGS: Readonly<Record<string, Standing>> = {
-  COMPLETED: 'completed',
-  FAILED: 'faulted',
-  TIMED_OUT: 'terminated',
-  TERMINATED: 'terminated',
-  CANCELLED: 'cancelled',
-}
-
-/** @param status its name in the Temporal API; what goes on in a new history is open */
-export const standingOf = (status: string): Standing => STANDINGS[status] ?? 'open'
-
-/** What there is no workflow for any more, or never was, is undefined. */
-export async function unlessGone<T>(work: Promise<T>): Promise<T | undefined> {
-  try {
-    return await work
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return undefined
+/** @returns undefined if the work fails with this class of error */
+export async function unlessThrown<T>(
+  expected: abstract new (...args: never[]) => Error,
+  work: Promise<T>,
+): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof expected) return undefined
     throw error
+  })
+}
+
+/** A call about schedules, with the deadline and the errors of all calls. */
+export type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
+
+async function callTemporal<T>(client: Client, work: () => Promise<T>): Promise<T> {
+  try {
+    return await client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
+    if (!isGrpcError(error)) throw error
+    throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
   }
 }
 
-/** The server counts the signals of a workflow, and refuses more with this text and no code of its own. */
-export function unlessFull(error: unknown): never {
+function isGrpcError(error: unknown): boolean {
+  return isGrpcServiceError(error) || (error instanceof Error && isGrpcServiceError(error.cause))
+}
+
+/** The server counts the signals of a workflow, and refuses more with this text and without an error code of its own. */
+function throwSignalError(error: unknown): never {
   const cause = error instanceof Error ? error.cause : undefined
   const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
   if (!full) throw error
   throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
 }
 
-/** A workflow that ended while it was about to answer has ended. */
-export function unlessCutOff(error: unknown): undefined {
+/** A workflow that ended while it handled an update counts as ended. */
+function undefinedIfEnded(error: unknown): undefined {
   const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined
   if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow')
     return undefined
   throw error
 }
 
-/** The inverse of what the door of activities does with a Problem. */
-export function problemOf(error: WorkflowFailedError): Problem {
+/** The inverse of how the activity interceptor turns a Problem into a failure. */
+function problemOf(error: WorkflowFailedError): Problem {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
     if (!(cause instanceof ApplicationFailure) || !isProblemCode(cause.type)) continue
     const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
   return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
-}
-
-export function causedByGrpc(error: unknown): boolean {
-  return error instanceof Error && isGrpcServiceError(error.cause)
 }

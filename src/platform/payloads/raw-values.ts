@@ -18,7 +18,7 @@ const CHARS_MAX = 200
  * A summary that operators read and that contains no data: the codec leaves it as it is.
  * @param text is cut to 200 characters
  */
-export function openLine(text: string): string {
+export function plaintextSummary(text: string): string {
   return rawValue(text.slice(0, CHARS_MAX), MARK, OPEN) as unknown as string
 }
 
@@ -26,7 +26,7 @@ export function openLine(text: string): string {
  * The one argument of a workflow, a signal or an update. The codec seals the purpose with the value; the interceptors in
  * workflows/door.ts compare it.
  */
-export function sealedFor(purpose: Purpose, value: unknown): [unknown] {
+export function withPurpose(purpose: Purpose, value: unknown): [unknown] {
   return [rawValue(value, PURPOSE, Buffer.from(purpose))]
 }
 
@@ -36,7 +36,7 @@ function rawValue(value: unknown, name: string, text: Buffer): RawValue {
 }
 
 /** Tenant and workspace, and what is more. */
-export function attributesOf(
+export function searchAttributesOf(
   ref: TenantRef,
   more: Readonly<Record<string, string>> = {},
 ): TypedSearchAttributes {

@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { runsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Standing } from '../../platform/temporal.ts'
+import type { WorkflowStatus } from '../../platform/temporal.ts'
 import { goOn } from './begin.ts'
 import { giveBack, handOn } from './places.ts'
 
@@ -32,7 +32,7 @@ interface Suspected {
 export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
-  const standing = await runsOf(scope).standing(row.workflow_id)
+  const standing = await runsOf(scope).status(row.workflow_id)
   if (standing === 'open') {
     if (row.is_unwanted) await runsOf(scope).cancel(row.workflow_id)
     if (row.is_unheard) await goOn(scope, [row])
@@ -62,7 +62,7 @@ function find(scope: WorkspaceScope, id: string): Promise<Suspected | undefined>
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 
-type Ending = Exclude<Standing, 'open'> | 'lost'
+type Ending = Exclude<WorkflowStatus, 'open'> | 'lost'
 
 const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detail?: string }>> = {
   completed: { status: 'completed' },

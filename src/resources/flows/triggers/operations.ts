@@ -119,7 +119,7 @@ export const getSchedule = inWorkspace({
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
     // None yet where its flow was published a moment ago.
-    const standing = await runsOf(scope).schedules.standing(schedule.flow_id, uuidOf(id))
+    const standing = await runsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
     const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
     const times = schedule.paused ? [] : next.map((time) => time.toISOString())
     return { ...schedule, next: times, taken, skipped, missed }
