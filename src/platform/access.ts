@@ -8,7 +8,7 @@ import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Claim } from './idempotency.ts'
 import type { Hosted } from './identity/hosted.ts'
-import type { Standing } from './limiter/limit.ts'
+import type { BucketState } from './limiter/limit.ts'
 import { AdminScope, CallerScope, lentTo, type Parts, WorkspaceScope } from './scope.ts'
 import { type States, Suspended, suspensionOf } from './tenant-states.ts'
 
@@ -33,7 +33,7 @@ export class Access {
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-    standings: readonly Standing[] = [],
+    standings: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return CallerScope.open(principal, standings)

@@ -11,18 +11,18 @@ import type { WorkspaceObjects } from './objects/workspace.ts'
 import { PayloadDesk } from './payloads/desk.ts'
 import { type AdminScope, lentTo, type Scope, type WorkspaceScope } from './scope.ts'
 import { purposeIn } from './secrets.ts'
-import { Durable } from './temporal.ts'
+import type { TenantWorkflows } from './temporal.ts'
 import type { Ran, ThreadTask } from './thread-pool.ts'
 
 /** The workflows of a workspace. */
-export function runsOf(scope: WorkspaceScope): Durable {
-  return new Durable(scope.ref, lentTo(scope).parts.temporal)
+export function runsOf(scope: WorkspaceScope): TenantWorkflows {
+  return lentTo(scope).parts.temporal.workflowsOf(scope.ref)
 }
 
 /** Work of a tenant as a whole, or of one of its workspaces: provisioning. @throws Problem `not_found` */
-export function workOf(scope: AdminScope, ref: TenantRef): Durable {
+export function workOf(scope: AdminScope, ref: TenantRef): TenantWorkflows {
   if (!scope.reaches({ tenantId: ref.tenantId })) throw new Problem('not_found')
-  return new Durable(ref, lentTo(scope).parts.temporal)
+  return lentTo(scope).parts.temporal.workflowsOf(ref)
 }
 
 /** One of the workspace's executions, for as long as its record is watched. */
@@ -42,8 +42,8 @@ export function eventsIn(scope: WorkspaceScope): Events {
 
 /** The workspace's objects, under its own identity at the store. */
 export function objectsOf(scope: WorkspaceScope): WorkspaceObjects {
-  const { parts, mandate } = lentTo(scope)
-  return openObjects(scope, parts, mandate)
+  const { parts, context } = lentTo(scope)
+  return openObjects(scope, parts, context)
 }
 
 /** Buckets and identities at the object store. */
@@ -111,8 +111,8 @@ export function sealForTenant(scope: AdminScope, tenantId: TenantId, plain: Buff
 
 /** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */
 export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> {
-  const { parts, mandate } = lentTo(scope)
-  return parts.threads.run(mandate.tenant, task)
+  const { parts, context } = lentTo(scope)
+  return parts.threads.run(context.tenant, task)
 }
 
 /** A path of ours as others reach it. */

@@ -12,7 +12,7 @@ import type { Holders } from './identity/holders.ts'
 import type { IssuerState } from './identity/issuer-state.ts'
 import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
-import type { Standing } from './limiter/limit.ts'
+import type { BucketState } from './limiter/limit.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import type { Objects } from './objects/buckets.ts'
@@ -20,7 +20,13 @@ import type { ObjectClients } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { TenantCodec } from './payloads/codec.ts'
 import type { Row } from './pg/batch.ts'
-import type { Batches, Company, Database, Mandate } from './pg/database.ts'
+import {
+  type BatchGroup,
+  type Database,
+  type SessionContext,
+  type StatementExecutor,
+  Statements,
+} from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 import type { Lookout } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
@@ -32,7 +38,7 @@ import type { Sized, TtlCache } from './ttl-cache.ts'
 export interface Parts {
   readonly database: Database
   /** The database, or the transaction that a scope is held in. */
-  readonly statements: Batches
+  readonly statements: StatementExecutor
   readonly temporal: Temporal
   readonly codec: TenantCodec
   readonly objects: Objects
@@ -62,7 +68,7 @@ export interface Lent {
   readonly parts: Parts
   readonly ids: IdSource
   /** The rights of the scope's statements. */
-  readonly mandate: Mandate
+  readonly context: SessionContext
 }
 
 const LENT = new WeakMap<object, Lent>()
@@ -79,13 +85,13 @@ export function lentTo(scope: object): Lent {
   return lent
 }
 
-/** What an admin's credential names: nothing, of an operator. */
-export interface AdminBounds {
+/** The tenant and workspace that an admin's credential names; none for an operator. */
+interface AdminBounds {
   readonly tenantId?: TenantId | undefined
   readonly workspaceId?: string | undefined
 }
 
-const MASKS = {
+const DATABASE_ROLES = {
   operator: 'tenon_operator',
   tenant_admin: 'tenon_admin',
   workspace_admin: 'tenon_admin',
@@ -93,12 +99,11 @@ const MASKS = {
   anon: 'tenon_anon',
 } as const
 
-export function mandateOf(actor: Actor, tenant: string, workspace: string): Mandate {
+function contextOf({ role, hops }: Actor, tenant: string, workspace: string): SessionContext {
   const timeouts = LIMITS.statementTimeoutMs
-  const statementTimeoutMs = actor.role === 'anon' ? timeouts.anon : timeouts.service
-  const { hops } = actor
+  const statementTimeoutMs = role === 'anon' ? timeouts.anon : timeouts.service
   return {
-    mask: MASKS[actor.role],
+    role: DATABASE_ROLES[role],
     tenant,
     workspace,
     statementTimeoutMs,
@@ -110,39 +115,27 @@ export function mandateOf(actor: Actor, tenant: string, workspace: string): Mand
  * Who acts, and statements under that actor's rights. What else a scope may do, each feature supplies as a function of the
  * scope: `objectsOf(scope)`, `runsOf(scope)`, `seal(scope, …)`.
  */
-export abstract class Scope {
+export abstract class Scope extends Statements {
   readonly actor: Actor
   readonly #lent: Lent
   /** For doors that run operations inside a scope of their own. */
   readonly audit: Audit
 
   protected constructor(actor: Actor, lent: Lent) {
+    super()
     this.actor = actor
     this.#lent = lent
     this.audit = lent.parts.audit
     lend(this, lent)
   }
 
-  /** Statements as one transaction in one round trip; rows per statement. */
-  batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#lent.parts.statements.batch(this.#lent.mandate, statements)
+  override batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#lent.parts.statements.batch(this.#lent.context, statements)
   }
 
   /** As {@link batch}, for statements that take a moment: those of others who have the same rights may go with them. */
-  along(company: Company, ...statements: Sql[]): Promise<Row[][]> {
-    return this.#lent.parts.statements.batch(this.#lent.mandate, statements, company)
-  }
-
-  /** The rows of one statement. */
-  async rows<T extends object>(statement: Sql): Promise<T[]> {
-    const [rows = []] = await this.batch(statement)
-    return rows as T[]
-  }
-
-  /** The first row of one statement, if there is one. */
-  async row<T extends object>(statement: Sql): Promise<T | undefined> {
-    const [row] = await this.rows<T>(statement)
-    return row
+  along(company: BatchGroup, ...statements: Sql[]): Promise<Row[][]> {
+    return this.#lent.parts.statements.batch(this.#lent.context, statements, company)
   }
 
   /** A new UUIDv7. In an activity, the same one at each attempt. */
@@ -163,14 +156,14 @@ export abstract class Scope {
 export class CallerScope {
   readonly principal: Principal
   /** How this very request stands with the limits it is under. */
-  readonly standings: readonly Standing[]
+  readonly standings: readonly BucketState[]
 
-  private constructor(principal: Principal, standings: readonly Standing[]) {
+  private constructor(principal: Principal, standings: readonly BucketState[]) {
     this.principal = principal
     this.standings = standings
   }
 
-  static open(principal: Principal, standings: readonly Standing[]): CallerScope {
+  static open(principal: Principal, standings: readonly BucketState[]): CallerScope {
     return new CallerScope(principal, standings)
   }
 }
@@ -187,7 +180,7 @@ export class AdminScope extends Scope {
 
   private constructor(actor: Actor, bounds: AdminBounds, parts: Parts, ids: IdSource) {
     const { tenantId, workspaceId } = bounds
-    super(actor, { parts, ids, mandate: mandateOf(actor, tenantId ?? '', workspaceId ?? '') })
+    super(actor, { parts, ids, context: contextOf(actor, tenantId ?? '', workspaceId ?? '') })
     this.tenantId = tenantId
     this.workspaceId = workspaceId
   }
@@ -226,7 +219,7 @@ export class WorkspaceScope extends Scope {
 
   private constructor(actor: Actor, ref: WorkspaceRef, parts: Parts, ids: IdSource, marks: readonly Sql[]) {
     const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
-    super(actor, { parts, ids, mandate: mandateOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
+    super(actor, { parts, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
     this.ref = ref
     this.marks = marks
   }

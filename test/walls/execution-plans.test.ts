@@ -5,7 +5,7 @@ import { randomIds } from '../../src/core/ids.ts'
 import type { WorkspaceRef } from '../../src/core/tenant.ts'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
-import type { Batches, Mandate } from '../../src/platform/pg/database.ts'
+import type { SessionContext, StatementExecutor } from '../../src/platform/pg/database.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { type Parts, WorkspaceScope } from '../../src/platform/scope.ts'
@@ -54,18 +54,18 @@ async function fill({ operator: as, flows, tenantId, workspaceId }: Room): Promi
   )
 }
 
-/** Runs batches, and keeps the plan of each statement on executions, made under the same mandate. */
-class Explaining implements Batches {
+/** Runs batches, and keeps the plan of each statement on executions, made under the same context. */
+class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
-  async batch(mandate: Mandate, statements: readonly Sql[]) {
+  async batch(context: SessionContext, statements: readonly Sql[]) {
     for (const statement of statements.filter(({ text }) => /from executions/.test(text))) {
-      const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
+      const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
       const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
       const [{ Plan }] = explained
       this.plans.push(Plan)
     }
-    return parts.database.batch(mandate, statements)
+    return parts.database.batch(context, statements)
   }
 }
 

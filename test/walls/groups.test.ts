@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { asService } from '../../src/platform/access.ts'
-import { jointly } from '../../src/platform/pg/groups.ts'
+import { coalesce } from '../../src/platform/pg/groups.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { tableOf } from '../../src/resources/collections/postgres/table.ts'
 import { changeStatement } from '../../src/resources/collections/postgres/write.ts'
@@ -187,7 +187,7 @@ test('what is said at once is found by the index, however many documents there a
   const changes = Array.from({ length: 3 }, () =>
     changeStatement(table, purpose, { verb: 'update', id: randomUUID(), content, unset: [] } as never),
   )
-  const { statements } = jointly(changes)
+  const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
   const scope = asService(scopeOf(platform, room))

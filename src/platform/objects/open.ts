@@ -1,17 +1,17 @@
 /** The objects of a workspace, with its ledger. */
 
 import { isLimited } from '../node-memory.ts'
-import type { Mandate } from '../pg/database.ts'
+import type { SessionContext } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import type { Parts, WorkspaceScope } from '../scope.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'
 import { type Storage, WorkspaceObjects } from './workspace.ts'
 
-/** @param mandate the scope's own, so that the ledger sees what the scope sees */
+/** @param context the scope's own, so that the ledger sees what the scope sees */
 export function openObjects(
   scope: WorkspaceScope,
   parts: Pick<Parts, 'database' | 'objectClients'>,
-  mandate: Mandate,
+  context: SessionContext,
 ): WorkspaceObjects {
   const { workspaceId } = scope.ref
   const find = async () => {
@@ -21,6 +21,6 @@ export function openObjects(
     return storage
   }
   const ledgerOf = (measure: Measure) =>
-    new ObjectLedger(parts.database, mandate, measure, () => isLimited(scope, 'object_bytes'))
+    new ObjectLedger(parts.database, context, measure, () => isLimited(scope, 'object_bytes'))
   return new WorkspaceObjects(scope.ref, parts.objectClients, find, ledgerOf)
 }

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId } from '../../core/tenant.ts'
-import type { Batches, Mandate } from '../pg/database.ts'
+import type { SessionContext, StatementExecutor } from '../pg/database.ts'
 import { violated } from '../pg/errors.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import type { Secrets } from '../secrets.ts'
@@ -33,7 +33,7 @@ interface KeyRow {
 const { keyDays, keyCacheMs, tenantsCachedMax } = LIMITS.payloads
 
 export class TenantKeys {
-  readonly #database: Batches
+  readonly #database: StatementExecutor
   readonly #secrets: Secrets
   readonly #rings = new LRUCache<TenantId, Ring>({
     max: tenantsCachedMax,
@@ -43,7 +43,7 @@ export class TenantKeys {
       this.#opened(tenantId, await this.#renewed(tenantId, await this.#rows(tenantId))),
   })
 
-  constructor(database: Batches, secrets: Secrets) {
+  constructor(database: StatementExecutor, secrets: Secrets) {
     this.#database = database
     this.#secrets = secrets
   }
@@ -111,8 +111,13 @@ export class TenantKeys {
   }
 
   async #batch(tenant: TenantId, statement: Sql): Promise<readonly KeyRow[]> {
-    const mandate: Mandate = { mask: 'tenon_keyring', tenant, workspace: '', statementTimeoutMs: 5_000 }
-    const [rows = []] = await this.#database.batch(mandate, [statement])
+    const context: SessionContext = {
+      role: 'tenon_keyring',
+      tenant,
+      workspace: '',
+      statementTimeoutMs: 5_000,
+    }
+    const [rows = []] = await this.#database.batch(context, [statement])
     return rows as unknown as KeyRow[]
   }
 }

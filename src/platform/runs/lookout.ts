@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { Batches } from '../pg/database.ts'
+import type { StatementExecutor } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
@@ -105,7 +105,7 @@ export class Lookout {
   #asking: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
-  constructor(database: Batches, news: News, onError: (error: unknown) => void) {
+  constructor(database: StatementExecutor, news: News, onError: (error: unknown) => void) {
     this.#system = new SystemScope('lookout', database)
     this.#news = news
     this.#onError = onError
