@@ -21,7 +21,7 @@ import { Meters } from './meters.ts'
 import { Objects } from './objects/buckets.ts'
 import { ObjectClients } from './objects/clients.ts'
 import { StorageIdentities } from './objects/identities.ts'
-import { Overdue } from './overdue.ts'
+import { ExecutionReconciler } from './overdue.ts'
 import { type Patience, TenantCodec } from './payloads/codec.ts'
 import { PayloadStore } from './payloads/store.ts'
 import { TenantKeys } from './payloads/tenant-keys.ts'
@@ -58,7 +58,7 @@ export interface Platform {
   /** Likewise. */
   readonly relay: Relay
   /** Likewise. */
-  readonly overdue: Overdue
+  readonly overdue: ExecutionReconciler
   /** Likewise. */
   readonly watcher: Watcher
   /** For the worker's own connection to Temporal. */
@@ -120,7 +120,7 @@ export function openPlatform(
   }
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
-  const overdue = new Overdue(database, log)
+  const overdue = new ExecutionReconciler(database, log)
   const watcher = new Watcher(database, streams, log)
   const platform: Platform = {
     config,

@@ -1,9 +1,9 @@
 /** Runs CPU-heavy tasks of tenants in worker threads: one task of a tenant at a time, each with a limit of CPU time. */
 
+import { readFileSync, readlinkSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { threadMsOf } from './turns.ts'
 
 const { size, waitingMax, waitMs, pollMs, wallFactor, wallBaseMs, memoryMb, stackMb } = LIMITS.threads
 
@@ -205,4 +205,35 @@ function openWorker(): Worker {
   }
   const program = import.meta.url.endsWith('.ts') ? '../resources/threads/main.ts' : 'threads.mjs'
   return new Worker(new URL(program, import.meta.url), options)
+}
+
+/** The calling thread's id at the operating system, as {@link threadMsOf} takes it; empty if the system has none. */
+export function systemThreadId(): string {
+  try {
+    return readlinkSync('/proc/thread-self').split('/').at(-1) ?? ''
+  } catch {
+    return ''
+  }
+}
+
+/**
+ * Measures another thread of the process from now on.
+ * @param id as `systemThreadId` gave it
+ * @returns its CPU time in milliseconds since this call; the time that has passed, if the system does not tell
+ */
+function threadMsOf(id: string): () => number {
+  const now = () => {
+    try {
+      return Number(readFileSync(`/proc/self/task/${id}/schedstat`, 'latin1').split(' ')[0]) / 1_000_000
+    } catch {
+      return undefined
+    }
+  }
+  const [before, begunMs] = [id === '' ? undefined : now(), performance.now()]
+  if (before === undefined) return () => performance.now() - begunMs
+  let last = 0
+  return () => {
+    last = Math.max(last, (now() ?? 0) - before)
+    return last
+  }
 }

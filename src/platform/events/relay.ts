@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
 import { Backoff } from '../retry.ts'
-import { type Held, Turn } from '../turn.ts'
+import { LeaderTask, type Lease } from '../turn.ts'
 import { Appender } from './appender.ts'
 import { Outbox, type Taken } from './outbox.ts'
 
@@ -15,11 +15,11 @@ const DUTY = {
 } as const
 
 export class Relay {
-  readonly #turn: Turn
+  readonly #turn: LeaderTask
   readonly #appender: Appender
 
   constructor(database: Database, valkeyUrl: string, log: Log) {
-    this.#turn = new Turn(database, DUTY, log)
+    this.#turn = new LeaderTask(database, DUTY, log)
     this.#appender = new Appender(valkeyUrl, (error) =>
       log.debug({ err: error }, 'valkey connection of the relay'),
     )
@@ -37,7 +37,7 @@ export class Relay {
   }
 
   /** Looks seldom where nothing happens; where something does, it lets a few come together, since each look has a price. */
-  async #passOn(outbox: Outbox, held: Held): Promise<void> {
+  async #passOn(outbox: Outbox, held: Lease): Promise<void> {
     const backoff = new Backoff(LIMITS.relayPollMs)
     let passedOn: readonly Taken[] = []
     while (!held.isOver) {
@@ -46,7 +46,7 @@ export class Relay {
       if (taken.length > 0) {
         await this.#appender.append(taken)
         passedOn = taken
-        held.wentWell()
+        held.resetBackoff()
         backoff.reset()
       }
       if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(backoff.next())

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
-import { type Held, Turn } from '../turn.ts'
+import { LeaderTask, type Lease } from '../turn.ts'
 import type { Streams } from './streams.ts'
 import { Watches } from './watches.ts'
 import { type Hear, Watching } from './watching.ts'
@@ -17,12 +17,12 @@ interface Open {
 }
 
 export class Watcher {
-  readonly #turn: Turn
+  readonly #turn: LeaderTask
   readonly #streams: Streams
   readonly #log: Log
 
   constructor(database: Database, streams: Streams, log: Log) {
-    this.#turn = new Turn(database, DUTY, log)
+    this.#turn = new LeaderTask(database, DUTY, log)
     this.#streams = streams
     this.#log = log
   }
@@ -38,13 +38,13 @@ export class Watcher {
   }
 
   /** Each trigger is heard for by itself, so that none waits for another. */
-  async #watch(held: Held, hear: Hear): Promise<void> {
+  async #watch(held: Lease, hear: Hear): Promise<void> {
     const watches = new Watches(held.system)
     const open = new Map<string, Open>()
     try {
       while (!held.isOver) {
         await this.#follow(watches, open, hear)
-        held.wentWell()
+        held.resetBackoff()
         await held.wait(LIMITS.watchRefreshMs)
       }
     } finally {
