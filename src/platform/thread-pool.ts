@@ -1,6 +1,5 @@
 /** Runs CPU-heavy tasks of tenants in worker threads: one task of a tenant at a time, each with a limit of CPU time. */
 
-import { readFileSync, readlinkSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -29,8 +28,8 @@ interface Queue {
   readonly waiting: Job[]
 }
 
-/** The messages of a thread: that it is ready, with its id at the system; then the outcome of each task. */
-type Message = { readonly ready: string } | { readonly value: unknown } | { readonly error: unknown }
+/** The messages of a thread: that it is ready; then the outcome of each task. */
+type Message = { readonly ready: true } | { readonly value: unknown } | { readonly error: unknown }
 
 export class ThreadPool {
   readonly #idle: Thread[] = []
@@ -122,7 +121,7 @@ const full = () =>
 /** One worker thread, which runs one task at a time. */
 class Thread {
   readonly #worker = openWorker()
-  readonly #ready: Promise<string>
+  readonly #ready: Promise<void>
   #isOver = false
   /** The error that ended it. */
   #error: unknown
@@ -137,7 +136,7 @@ class Thread {
       this.#error = error
     })
     this.#ready = this.#next().then((message) => {
-      if (message !== undefined && 'ready' in message) return message.ready
+      if (message !== undefined && 'ready' in message) return
       throw new Error('A worker thread ended before it was ready.', { cause: this.#error })
     })
     this.#ready.catch(() => {})
@@ -155,30 +154,45 @@ class Thread {
   /** @throws Error as the task does */
   async run({ name, input, cpuMs }: ThreadTask): Promise<Ran<unknown>> {
     this.#worker.ref()
-    const id = await this.#ready
-    const clock = threadMsOf(id)
-    const watch = this.#stopAfter(cpuMs, clock)
+    await this.#ready
+    const clock = await this.#startClock(cpuMs)
     try {
       const next = this.#next()
       this.#worker.postMessage({ name, input })
       const message = await next
-      if (message === undefined) return { stopped: true, cpuMs: clock() }
+      if (message === undefined) return { stopped: true, cpuMs: clock.cpuMs }
       if ('error' in message) throw message.error
-      return { value: 'value' in message ? message.value : undefined, cpuMs: clock() }
+      await clock.read()
+      return { value: 'value' in message ? message.value : undefined, cpuMs: clock.cpuMs }
     } finally {
-      clearInterval(watch)
+      clock.stop()
       this.#worker.unref()
-      // The memory of one that was stopped is free before the next begins.
+      // The memory of a stopped thread is free before the next one starts.
       if (this.#isOver) await this.#worker.terminate()
     }
   }
 
-  /** By CPU time; by the wall clock only if far more time has passed than a busy machine explains. */
-  #stopAfter(cpuMs: number, clock: () => number): NodeJS.Timeout {
-    const endMs = performance.now() + wallBaseMs + wallFactor * cpuMs
-    return setInterval(() => {
-      if (clock() > cpuMs || performance.now() > endMs) void this.end()
+  /** Stops the thread by CPU time; by the wall clock only if far more time has passed than a busy machine explains. */
+  async #startClock(maxMs: number) {
+    const before = await this.#worker.cpuUsage()
+    const endMs = performance.now() + wallBaseMs + wallFactor * maxMs
+    const clock = {
+      cpuMs: 0,
+      // Fails if the thread has ended meanwhile.
+      read: () =>
+        this.#worker.cpuUsage(before).then(
+          ({ user, system }) => {
+            clock.cpuMs = (user + system) / 1_000
+          },
+          () => {},
+        ),
+      stop: () => clearInterval(timer),
+    }
+    const timer = setInterval(() => {
+      void clock.read()
+      if (clock.cpuMs > maxMs || performance.now() > endMs) void this.end()
     }, pollMs)
+    return clock
   }
 
   /** @returns undefined if the thread ends instead: it was stopped, or had too little memory */
@@ -205,35 +219,4 @@ function openWorker(): Worker {
   }
   const program = import.meta.url.endsWith('.ts') ? '../resources/threads/main.ts' : 'threads.mjs'
   return new Worker(new URL(program, import.meta.url), options)
-}
-
-/** The calling thread's id at the operating system, as {@link threadMsOf} takes it; empty if the system has none. */
-export function systemThreadId(): string {
-  try {
-    return readlinkSync('/proc/thread-self').split('/').at(-1) ?? ''
-  } catch {
-    return ''
-  }
-}
-
-/**
- * Measures another thread of the process from now on.
- * @param id as `systemThreadId` gave it
- * @returns its CPU time in milliseconds since this call; the time that has passed, if the system does not tell
- */
-function threadMsOf(id: string): () => number {
-  const now = () => {
-    try {
-      return Number(readFileSync(`/proc/self/task/${id}/schedstat`, 'latin1').split(' ')[0]) / 1_000_000
-    } catch {
-      return undefined
-    }
-  }
-  const [before, begunMs] = [id === '' ? undefined : now(), performance.now()]
-  if (before === undefined) return () => performance.now() - begunMs
-  let last = 0
-  return () => {
-    last = Math.max(last, (now() ?? 0) - before)
-    return last
-  }
 }
