@@ -31,26 +31,25 @@ export interface Inbound {
   readonly body: Buffer
 }
 
-/** What an answer may come to, in time and in bytes. */
+/** Limits of a response. */
 export interface Bounds {
   readonly timeoutMs: number
   readonly bytesMax: number
 }
 
-/** Who sends. */
 export interface Sender {
-  /** `host:port` texts that he may reach besides those of the public Internet. */
+  /** `host:port` texts that may be reached besides the public Internet. */
   readonly allowed: readonly string[]
-  /** The same as it is now, where `allowed` may be out of date: asked before he is refused. */
+  /** The current list, read before a request is refused; `allowed` may be stale. */
   readonly allowedNow?: () => Promise<readonly string[]>
-  /** Connections are kept for him, and for nobody else; where absent, each is closed after its answer. */
+  /** Connections are reused for this owner only; without one, each is closed after its response. */
   readonly owner?: string
 }
 
-/** They change nothing (RFC 9110 §9.2.1): sent again where a connection was kept that the other side had given up. */
+/** Safe methods (RFC 9110 §9.2.1): repeated if the server had closed a reused connection. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-const NOBODY: Sender = { allowed: [] }
+const ANONYMOUS: Sender = { allowed: [] }
 const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
 
 /** All addresses of a name. */
@@ -60,11 +59,15 @@ export class Egress {
   readonly #allowed: ReadonlySet<string>
   readonly #addresses: PublicAddresses
   readonly #guard: LookupFunction
-  readonly #connections = new Connections()
+  /**
+   * By owner, protocol and guard: owners share no connection, since a server may leave state on it, and a connection to any
+   * address is not used for public ones. Those of an evicted owner close when they are idle.
+   */
+  readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
 
   /**
-   * @param allowed `host:port` texts that are reached whatever their address
-   * @param find looks names up; by default the system does
+   * @param allowed `host:port` texts that may be reached at any address
+   * @param find resolves names; the system's resolver by default
    * @param addresses decides which addresses are public
    */
   constructor(allowed: readonly string[], find: Find = lookup, addresses = new PublicAddresses()) {
@@ -74,10 +77,10 @@ export class Egress {
   }
 
   /**
-   * Sends one request. Redirects are answers, not followed.
-   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
+   * Sends one request. Redirects are not followed.
+   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without a response
    */
-  async send(outbound: Outbound, sender: Sender = NOBODY, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
+  async send(outbound: Outbound, sender: Sender = ANONYMOUS, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
     try {
       return await this.#send(outbound, sender, bounds)
     } catch (error) {
@@ -97,12 +100,14 @@ export class Egress {
     const guard = trusted ? undefined : this.#guard
     const way = { agent: false, ...(guard && { lookup: guard }) } as const
     if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
-    const agent = this.#connections.agentOf(owner, url.protocol, guard)
+    const key = `${owner} ${url.protocol} ${trusted}`
+    const agent = this.#agents.get(key) ?? agentFor(url.protocol)
+    this.#agents.set(key, agent)
     return exchange(outbound, bounds, { ...way, agent }, way)
   }
 }
 
-/** `host:port`, whether the URL says its port or not. */
+/** `host:port`, with the default port of the protocol. */
 export const placeOf = (url: URL): string =>
   `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
@@ -114,7 +119,7 @@ function judge(address: string, addresses: PublicAddresses): void {
 const refused = (why: string) =>
   new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
 
-/** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
+/** Requires every address of the name to be public; the socket connects to one of them, without a second resolution. */
 function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
   return (hostname, options, callback) => {
     find(hostname, { ...options, all: true }).then(
@@ -135,7 +140,7 @@ function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
 
 type Connecting = Pick<RequestOptions, 'agent' | 'lookup'>
 
-/** @param fresh how to send it once more, where the connection had been kept and led nowhere any more */
+/** @param fresh how to repeat the request if a reused connection turned out to be closed */
 async function exchange(
   outbound: Outbound,
   { timeoutMs, bytesMax }: Bounds,
@@ -149,13 +154,13 @@ async function exchange(
   } catch (cause) {
     if (cause instanceof Problem) throw cause
     const leftMs = untilMs - performance.now()
-    if (fresh === undefined || !(cause instanceof GivenUp) || leftMs <= 0) throw noAnswer(cause)
+    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0) throw noAnswer(cause)
     return exchange(outbound, { timeoutMs: leftMs, bytesMax }, fresh)
   }
 }
 
-/** The other side had closed a connection that was kept. */
-class GivenUp extends Error {}
+/** The server had closed a reused connection. */
+class StaleConnection extends Error {}
 
 function answerTo(
   { url, method, headers, body }: Outbound,
@@ -165,18 +170,18 @@ function answerTo(
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
     const sent = begin(() => open(url, { method, headers, ...way }, resolve))
-    // What it has of the answer by then fails, too.
+    // Also fails a response that has begun.
     const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
     sent.on('close', () => clearTimeout(late))
     sent.on('error', (cause: NodeJS.ErrnoException) => {
       const isStale = sent.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')
-      reject(isStale ? new GivenUp(cause.message, { cause }) : cause)
+      reject(isStale ? new StaleConnection(cause.message, { cause }) : cause)
     })
     sent.end(body)
   })
 }
 
-/** Node refuses at once what cannot be said in HTTP: a line break in a header, a method with a space. */
+/** Node throws for what HTTP cannot express: a line break in a header, a method with a space. */
 function begin(open: () => ClientRequest): ClientRequest {
   try {
     return open()
@@ -258,23 +263,7 @@ export class PublicAddresses {
 
 const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
 
-/**
- * What a server leaves behind on a connection meets whoever has it next, so nobody has one of another. Nor is one
- * that leads anywhere taken for one that leads to a public address.
- */
-export class Connections {
-  /** By owner, protocol and guard. Connections of one that is forgotten are closed when they have been idle for a moment. */
-  readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
-
-  /** @param guard judges the addresses that connections are made to; where absent, any will do */
-  agentOf(owner: string, protocol: string, guard: LookupFunction | undefined): Agent {
-    const key = `${owner} ${protocol} ${guard === undefined}`
-    const agent = this.#agents.get(key) ?? agentFor(protocol)
-    this.#agents.set(key, agent)
-    return agent
-  }
-}
-
+/** Keeps connections to other servers open for a moment. */
 function agentFor(protocol: string): Agent {
   const options = { keepAlive: true, timeout: idleMs, maxFreeSockets: perServer, scheduling: 'lifo' } as const
   return protocol === 'https:' ? new TlsAgent(options) : new PlainAgent(options)

@@ -35,7 +35,7 @@ function rawValue(value: unknown, name: string, text: Buffer): RawValue {
   return RawValue.fromPayload({ ...payload, metadata: { ...payload.metadata, [name]: text } })
 }
 
-/** Tenant and workspace, and what is more. */
+/** Tenant and workspace, and the given ones. */
 export function searchAttributesOf(
   ref: TenantRef,
   more: Readonly<Record<string, string>> = {},
