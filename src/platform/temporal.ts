@@ -1,5 +1,8 @@
 /** The Temporal client. Workflow ids are built here from a tenant reference and nowhere else, and checked before any call. */
 
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import {
   Client,
   Connection,
@@ -9,18 +12,26 @@ import {
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
+  type WorkflowService,
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
+import proto, { type temporal } from '@temporalio/proto'
+import { LIMITS } from '../core/limits.ts'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
 import type { QUEUES } from '../core/work.ts'
 import type { Config } from './config.ts'
-import { EagerStartProxy } from './near-starts.ts'
 import { plaintextSummary, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
 import { Schedules } from './schedules.ts'
+import { KeyedSemaphore } from './shares.ts'
 
 const CALL_DEADLINE_MS = 5_000
+
+const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
+const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
+type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
+type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
 export interface Start {
   /** Workflow type: a name exported by src/workflows. */
@@ -250,4 +261,73 @@ function problemOf(error: WorkflowFailedError): Problem {
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
   return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
+}
+
+/**
+ * Hands starts of workflows to a worker of this machine. A worker that makes a start itself receives the first task with
+ * the answer (Temporal's eager start) instead of polling for it: five pure steps take 0.79 × as long (decision 49).
+ */
+class EagerStartProxy {
+  readonly #socketPath: string
+  readonly #agent = new Agent({ keepAlive: true })
+  /** Requests at the worker, by fairness key; none waits for a slot. */
+  readonly #slots = new KeyedSemaphore(perTenant, 0)
+  #inFlight = 0
+  #pausedUntilMs = 0
+
+  /** @param socketPath the Unix socket on which the worker listens */
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath
+  }
+
+  /** Sends starts of this service to the worker first; a start that the worker does not make goes to Temporal. */
+  intercept(service: WorkflowService): void {
+    const direct = service.startWorkflowExecution.bind(service) as (request: Request) => Promise<Response>
+    const start = async (request: Request) => (await this.#tryWorker(request)) ?? direct(request)
+    Object.assign(service, { startWorkflowExecution: start })
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  /**
+   * If the answer is lost, the start may have been made: made again with the same request id, it is the same workflow.
+   * @returns undefined if the start has to be made directly, for any reason
+   */
+  async #tryWorker(request: Request): Promise<Response | undefined> {
+    if (this.#inFlight >= atOnce || performance.now() < this.#pausedUntilMs) return undefined
+    // Further starts of a tenant with many in flight queue at Temporal, which is fair between tenants.
+    const release = this.#slots.tryAcquire(request.priority?.fairnessKey ?? '')
+    if (release === undefined) return undefined
+    this.#inFlight += 1
+    try {
+      return {
+        runId: await this.#send(StartWorkflowExecutionRequest.encode(request).finish()),
+        started: true,
+      }
+    } catch {
+      return undefined
+    } finally {
+      this.#inFlight -= 1
+      release()
+    }
+  }
+
+  /** @returns the id of the run @throws Error if the worker is unreachable, late, or did not make the start */
+  async #send(body: Uint8Array): Promise<string> {
+    const signal = AbortSignal.timeout(waitMs)
+    const sent = request({ socketPath: this.#socketPath, agent: this.#agent, method: 'POST', signal })
+    // An error after the response has begun is reported by the response as well.
+    sent.on('error', () => {}).end(body)
+    try {
+      const [response] = (await once(sent, 'response')) as [IncomingMessage]
+      const runId = await text(response)
+      if (response.statusCode === 200) return runId
+      throw new Error(`the worker answered ${response.statusCode}`)
+    } catch (error) {
+      if (signal.aborted) this.#pausedUntilMs = performance.now() + restMs
+      throw error
+    }
+  }
 }

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { TenantId, WorkspaceId } from '../../src/core/tenant.ts'
 import { changesOf, eventsOf, timeOf } from '../../src/platform/events/streams.ts'
-import { emitAt, ended, type Published, publishOn, runsOf } from '../support/event-triggers.ts'
+import { emitAt, ended, type Published, publishOn, workflowsOf } from '../support/event-triggers.ts'
 import { limit } from '../support/quotas.ts'
 import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../support/tenants.ts'
 
@@ -48,7 +48,7 @@ const hasHeard = (flow: Published, key: string) =>
     return row?.events_after === last ? true : undefined
   })
 
-const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
+const inputsOf = async (flow: Published) => (await workflowsOf(flow)).map(({ input }) => input)
 
 test('who hears a stream for the first time when much of it is gone is told so', async () => {
   const room = await aRoom()

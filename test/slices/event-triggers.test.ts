@@ -7,7 +7,7 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { isBefore } from '../../src/platform/events/streams.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { admit } from '../../src/resources/flows/start.ts'
-import { emitAt, ended, type Published, publishOn, type Run, runsOf } from '../support/event-triggers.ts'
+import { emitAt, ended, type Published, publishOn, type Run, workflowsOf } from '../support/event-triggers.ts'
 import { openInside, scopeOf } from '../support/inside.ts'
 import { told } from '../support/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, eventually, type Room, unique } from '../support/tenants.ts'
@@ -44,7 +44,7 @@ async function heard(flow: Published, at = room): Promise<Run[]> {
       ? true
       : undefined
   })
-  return runsOf(flow)
+  return workflowsOf(flow)
 }
 
 test('an event starts a run, which is given its data, in the name of who published', async () => {
@@ -105,7 +105,7 @@ test('changes of documents start runs of their own workspace alone', async () =>
   expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
   await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
   expect((await ended(theirs, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
-  expect(await runsOf(flow)).toHaveLength(1)
+  expect(await workflowsOf(flow)).toHaveLength(1)
 })
 
 test('events are heard in all workspaces of their tenant, and in no other tenant', async () => {
@@ -149,7 +149,7 @@ test('a flow that comes to hear changes hears none from before', async () => {
   await publish(`{ one: { with: { type: collections.${collection}.created } } }`, { name: flow.name })
   await make(2)
   const runs = await eventually(async () => {
-    const documents = (await runsOf(flow)).map(({ input }) => input)
+    const documents = (await workflowsOf(flow)).map(({ input }) => input)
     return JSON.stringify(documents).includes('"n":2') ? documents : undefined
   })
   expect(runs).toMatchObject([[{ document: { n: 2 } }]])
@@ -267,7 +267,7 @@ test('so is one that changes a document whose changes start it, also through a f
     return body.data.length === LIMITS.eventHopsMax + 1 ? body.data : undefined
   })
   expect(events).toHaveLength(LIMITS.eventHopsMax + 1)
-  expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
+  expect(await workflowsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
 }, 60_000)
 
 test('so is one whose start was lost in a crash and is made up for', async () => {
@@ -297,18 +297,18 @@ test('a suspended workspace begins nothing, and not all at once when it is resum
     return status === 403 ? true : undefined
   })
   await eventually(async () => {
-    const before = (await runsOf(flow)).length
+    const before = (await workflowsOf(flow)).length
     await emit(topic, { early: true })
     await heard(flow, room)
-    return (await runsOf(flow)).length === before ? true : undefined
+    return (await workflowsOf(flow)).length === before ? true : undefined
   })
-  const before = (await runsOf(flow)).length
+  const before = (await workflowsOf(flow)).length
   await turn('resume')
   await eventually(async () => {
     await emit(topic, { early: false })
-    const last = (await runsOf(flow)).at(-1)
+    const last = (await workflowsOf(flow)).at(-1)
     return JSON.stringify(last?.input) === '[{"early":false}]' ? true : undefined
   })
-  const early = (await runsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
+  const early = (await workflowsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
   expect(early).toHaveLength(before)
 }, 60_000)

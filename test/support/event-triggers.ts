@@ -37,12 +37,12 @@ export interface Run {
   readonly input: unknown
 }
 
-export const runsOf = ({ flowId }: Published) =>
+export const workflowsOf = ({ flowId }: Published) =>
   asSuperuser<Run>('select id, status, input from tenon.executions where flow_id = $1 order by id', [flowId])
 
 /** Its runs, once there are so many that have ended. */
 export const ended = (flow: Published, count: number) =>
   eventually(async () => {
-    const runs = await runsOf(flow)
+    const runs = await workflowsOf(flow)
     return runs.filter(({ status }) => status === 'completed').length >= count ? runs : undefined
   })

@@ -4,11 +4,12 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { randomIds } from '../../src/core/ids.ts'
 import type { WorkspaceRef } from '../../src/core/tenant.ts'
 import { parseConfig } from '../../src/platform/config.ts'
+import type { PlatformServices } from '../../src/platform/internals.ts'
 import { openLog } from '../../src/platform/log.ts'
 import type { SessionContext, StatementExecutor } from '../../src/platform/pg/database.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
-import { type Parts, WorkspaceScope } from '../../src/platform/scope.ts'
+import { WorkspaceScope } from '../../src/platform/scope.ts'
 import { listExecutions, listFlowExecutions } from '../../src/resources/flows/execution-list.ts'
 import { aRoom, asSuperuser, call, type Room } from '../support/tenants.ts'
 import { SOURCE } from './flow-rows.ts'
@@ -22,7 +23,7 @@ interface Node {
 }
 
 let platform: Platform
-let parts: Parts
+let parts: PlatformServices
 let rooms: Room[]
 
 beforeAll(async () => {

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { asService } from '../../src/platform/access.ts'
+import { asWorkspaceService } from '../../src/platform/access.ts'
 import { coalesce } from '../../src/platform/pg/groups.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { tableOf } from '../../src/resources/collections/postgres/table.ts'
@@ -190,7 +190,7 @@ test('what is said at once is found by the index, however many documents there a
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
-  const scope = asService(scopeOf(platform, room))
+  const scope = asWorkspaceService(scopeOf(platform, room))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()

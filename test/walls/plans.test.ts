@@ -5,11 +5,12 @@ import { randomIds } from '../../src/core/ids.ts'
 import type { Role } from '../../src/core/policy.ts'
 import type { WorkspaceRef } from '../../src/core/tenant.ts'
 import { parseConfig } from '../../src/platform/config.ts'
+import type { PlatformServices } from '../../src/platform/internals.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { Database, type SessionContext, type StatementExecutor } from '../../src/platform/pg/database.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
-import { type Parts, WorkspaceScope } from '../../src/platform/scope.ts'
+import { WorkspaceScope } from '../../src/platform/scope.ts'
 import { readOrder } from '../../src/resources/collections/grammar/order.ts'
 import { readFilters } from '../../src/resources/collections/grammar/url.ts'
 import { pageOf } from '../../src/resources/collections/page.ts'
@@ -27,7 +28,7 @@ interface Node {
 }
 
 let platform: Platform
-let parts: Parts
+let parts: PlatformServices
 let rooms: Room[]
 /** By declared property. */
 const columns = new Map<string, string>()

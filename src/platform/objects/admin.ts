@@ -1,13 +1,13 @@
 /** What admins do at the object store: buckets are made, and workspaces given identities for them. */
 
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { Parts } from '../scope.ts'
+import type { PlatformServices } from '../internals.ts'
 import type { SealedIdentity } from './clients.ts'
 
 export class StorageAdmin {
-  readonly #parts: Pick<Parts, 'objects' | 'identities' | 'objectClients'>
+  readonly #parts: Pick<PlatformServices, 'objects' | 'identities' | 'objectClients'>
 
-  constructor(parts: Pick<Parts, 'objects' | 'identities' | 'objectClients'>) {
+  constructor(parts: Pick<PlatformServices, 'objects' | 'identities' | 'objectClients'>) {
     this.#parts = parts
   }
 

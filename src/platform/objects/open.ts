@@ -1,16 +1,17 @@
 /** The objects of a workspace, with its ledger. */
 
+import type { PlatformServices } from '../internals.ts'
 import { isLimited } from '../node-memory.ts'
 import type { SessionContext } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
-import type { Parts, WorkspaceScope } from '../scope.ts'
+import type { WorkspaceScope } from '../scope.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'
 import { type Storage, WorkspaceObjects } from './workspace.ts'
 
 /** @param context the scope's own, so that the ledger sees what the scope sees */
 export function openObjects(
   scope: WorkspaceScope,
-  parts: Pick<Parts, 'database' | 'objectClients'>,
+  parts: Pick<PlatformServices, 'database' | 'objectClients'>,
   context: SessionContext,
 ): WorkspaceObjects {
   const { workspaceId } = scope.ref

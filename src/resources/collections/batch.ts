@@ -112,7 +112,7 @@ async function runAll(
   const asked = ops.map((op): Asked => ({ collection: op.collection, wish: wishOf(op) }))
   if (!atomic) return oneByOne(scope, ops, asked)
   // New documents are met again by their ids, and told of once more.
-  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.marks
+  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
   const done = await writeAll(scope, asked, { marks }).catch((error: unknown) => {
     // A single one has no index of its own.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error

@@ -3,7 +3,7 @@
 import { uuidOf } from '../../core/ids.ts'
 import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
 import { type Json, QUEUES } from '../../core/work.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { opened, shownAs } from './secret-values.ts'
@@ -37,7 +37,7 @@ function handlesOf(
 /** Starts the workflow; one that is there already stays as it is. @throws Problem `dependency_unavailable` */
 export async function begin(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
-  await runsOf(scope).start({
+  await workflowsOf(scope).start({
     type: 'flowRun',
     queue: QUEUES.flows,
     subject: flow.id,
@@ -76,7 +76,7 @@ export async function goOn(scope: WorkspaceScope, whom: readonly { readonly id?:
     try {
       if (!(await beginOne(scope, id))) await tell(scope, id)
     } catch (error) {
-      scope.report(error, 'an execution waits to go on')
+      scope.logError(error, 'an execution waits to go on')
     }
   }
 }
@@ -105,7 +105,7 @@ async function tell(scope: WorkspaceScope, id: string): Promise<void> {
     where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
   if (row === undefined) return
   const value: PlaceTurn = { execution_id: id, turn: row.turn }
-  await runsOf(scope).signal(row.workflow_id, { name: 'placed', value })
+  await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 
 /** The input of a run, of what stands in its row. */
@@ -127,7 +127,7 @@ async function cancelUnwanted(scope: WorkspaceScope, { id, workflow_id }: Pendin
   const row = await scope.row(
     sql`select execution_id from admissions where execution_id = ${id} and unwanted`,
   )
-  if (row !== undefined) await runsOf(scope).cancel(workflow_id)
+  if (row !== undefined) await workflowsOf(scope).cancel(workflow_id)
 }
 
 /** Cancels the run of an execution, if it has one. */
@@ -135,5 +135,5 @@ export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void
   const row = await scope.row<{ workflow_id: string }>(
     sql`select workflow_id from executions where id = ${id} and ended_at is null`,
   )
-  if (row !== undefined) await runsOf(scope).cancel(row.workflow_id)
+  if (row !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
 }

@@ -1,7 +1,7 @@
 /** What becomes of an execution whose row and whose workflow do not agree: Temporal is asked, and the row follows. */
 
 import { LIMITS } from '../../core/limits.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { WorkflowStatus } from '../../platform/temporal.ts'
@@ -32,9 +32,9 @@ interface Suspected {
 export async function mend(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
-  const standing = await runsOf(scope).status(row.workflow_id)
+  const standing = await workflowsOf(scope).status(row.workflow_id)
   if (standing === 'open') {
-    if (row.is_unwanted) await runsOf(scope).cancel(row.workflow_id)
+    if (row.is_unwanted) await workflowsOf(scope).cancel(row.workflow_id)
     if (row.is_unheard) await goOn(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')

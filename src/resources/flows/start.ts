@@ -145,7 +145,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
       ${written(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
     )
     select chosen.*, ${SEALED} from chosen`
-  const [[row] = []] = (await scope.along('writing', admission).catch(goneMeanwhile)) as unknown as [
+  const [[row] = []] = (await scope.batchShared('writing', admission).catch(goneMeanwhile)) as unknown as [
     AdmittedRow[]?,
   ]
   if (row === undefined) return undefined
@@ -154,7 +154,7 @@ export async function admit(scope: WorkspaceScope, which: Sql, asked: Start): Pr
   if (row.is_checked) checkInput(admitted.run.ir as FlowIR, admitted.run.input)
   if (row.concurrency !== null)
     return { ...admitted, isToBegin: await hasPlace(scope, row, row.concurrency, admitted.run, start) }
-  if (row.is_checked) await scope.along('writing', written(start, pinned(row))).catch(goneMeanwhile)
+  if (row.is_checked) await scope.batchShared('writing', written(start, pinned(row))).catch(goneMeanwhile)
   return admitted
 }
 

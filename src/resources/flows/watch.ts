@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
-import { watchRecord } from '../../platform/capabilities.ts'
+import { subscribeExecution } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
@@ -46,7 +46,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
   const { status, ...seen } = found
   return {
     open: (sink) => {
-      const { watched, stop } = watchRecord(scope, id)
+      const { watched, stop } = subscribeExecution(scope, id)
       if (seen.events >= watched.sight.events) watched.see({ ...seen, gone: false })
       const viewing = new Viewing(scope, watched, sink, Math.min(after, seen.events))
       const now = seen.suspended && !seen.ended ? 'suspended' : status
@@ -56,7 +56,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       // A number that no event has yet is of no stream of this execution.
       if (after > seen.events) sink.send(gap(seen.events))
       void viewing.send().catch((error: unknown) => {
-        scope.report(error, 'an execution that is watched')
+        scope.logError(error, 'an execution that is watched')
         sink.end('unavailable')
       })
       return () => {
@@ -128,4 +128,4 @@ class Viewing {
   }
 }
 
-type Watched = ReturnType<typeof watchRecord>['watched']
+type Watched = ReturnType<typeof subscribeExecution>['watched']

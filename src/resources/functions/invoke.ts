@@ -8,7 +8,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref } from '../kinds.ts'
@@ -112,7 +112,7 @@ async function runOnce(
   const timeout_ms = durationMs(timeout)
   const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
   const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
-  const workflowId = await runsOf(scope).start({
+  const workflowId = await workflowsOf(scope).start({
     type: 'functionRun',
     queue: QUEUES.flows,
     subject: id,
@@ -122,7 +122,7 @@ async function runOnce(
     attributes: { FlowId: id, FlowVersion: String(version) },
     timeoutMs,
   })
-  return runsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
+  return workflowsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
 }
 
 /** The run's id helps everybody; what the function printed, and where it failed, is its owner's alone. */

@@ -30,7 +30,7 @@ export const postgresStore: Store = {
       return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
     })
     const found = await (places.length === 1
-      ? scope.along('reading', ...statements)
+      ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
     const missed = places.filter((_, index) => found[index]?.[0] === undefined)
     await refuseDeclared(
@@ -89,7 +89,7 @@ async function tryAll(
   try {
     const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
     const all = await (writes.length === 1
-      ? scope.along('writing', ...statements)
+      ? scope.batchShared('writing', ...statements)
       : scope.batch(...statements))
     const found = all.slice(locks.length)
     const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))

@@ -7,7 +7,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound } from '../../../core/problem.ts'
-import { runsOf } from '../../../platform/capabilities.ts'
+import { workflowsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { Id, Input, inWorkspace, OptionalTime, Ref, Time } from '../../kinds.ts'
@@ -119,7 +119,7 @@ export const getSchedule = inWorkspace({
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
     // None yet where its flow was published a moment ago.
-    const standing = await runsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
+    const standing = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
     const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
     const times = schedule.paused ? [] : next.map((time) => time.toISOString())
     return { ...schedule, next: times, taken, skipped, missed }

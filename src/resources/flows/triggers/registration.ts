@@ -2,7 +2,7 @@
 
 import type { RegistrationInput } from '../../../core/trigger.ts'
 import { QUEUES } from '../../../core/work.ts'
-import { runsOf } from '../../../platform/capabilities.ts'
+import { workflowsOf } from '../../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { DECLARABLE } from './kinds.ts'
 import { triggersOf } from './rows.ts'
@@ -29,7 +29,9 @@ export async function changeTriggers<T>(
   await startRepair(scope, input)
   const result = await change()
   // What was changed stays so; the workflow does what could not be done here.
-  await register(scope, input).catch((error: unknown) => scope.report(error, 'triggers are registered later'))
+  await register(scope, input).catch((error: unknown) =>
+    scope.logError(error, 'triggers are registered later'),
+  )
   return result
 }
 
@@ -38,7 +40,7 @@ export const isOutside = (triggers: readonly Pick<Trigger, 'kind'>[]): boolean =
   triggers.some(({ kind }) => outsideOf(kind) !== undefined)
 
 async function startRepair(scope: WorkspaceScope, input: RegistrationInput): Promise<void> {
-  await runsOf(scope).start({
+  await workflowsOf(scope).start({
     type: 'registration',
     queue: QUEUES.provisioning,
     subject: input.flow_id,
