@@ -1,4 +1,4 @@
-/** TenantState of tenants and workspaces, cached. Every entry point checks them: credentials and executions outlive a state. */
+/** States of tenants and workspaces, cached. Every entry point checks them: credentials and executions outlive a state. */
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
@@ -64,33 +64,26 @@ export class TenantStates {
    * @returns undefined if the workspace is not that tenant's
    */
   async forExecution({ tenantId, workspaceId }: WorkspaceRef): Promise<TenantState | undefined> {
-    const name = `${tenantId}/${workspaceId}`
-    const known = this.#active.get(name)
-    if (known !== undefined) return known
-    const states = await this.#ofTenant(tenantId, workspaceId)
-    if (typeof states?.workspace !== 'string') return undefined
-    return this.#rememberActive(name, states)
+    const state = await this.ofWorkspace(workspaceId)
+    return state?.tenantId === tenantId ? state : undefined
   }
 
   /** The tenant of a workspace, and the states of both; cached for a few seconds if both are active. */
   async ofWorkspace(workspaceId: WorkspaceId): Promise<TenantState | undefined> {
     const known = this.#active.get(workspaceId)
     if (known !== undefined) return known
-    const states = await this.#system.row<TenantState>(sql`
+    const state = await this.#system.row<TenantState>(sql`
       select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
       from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`)
-    return states && this.#rememberActive(workspaceId, states)
-  }
-
-  #rememberActive(name: string, states: TenantState): TenantState {
-    if (suspensionOf(states.tenant, states.workspace) === undefined) this.#active.set(name, states)
-    return states
+    if (state !== undefined && suspensionOf(state.tenant, state.workspace) === undefined)
+      this.#active.set(workspaceId, state)
+    return state
   }
 
   /** Invalidates the cache of this node; other nodes read the state again after a few seconds. */
   forget(tenantId: TenantId): void {
-    this.#known.forget((states) => states?.tenantId === tenantId)
-    this.#active.forget((states) => states.tenantId === tenantId)
+    this.#known.forget((state) => state?.tenantId === tenantId)
+    this.#active.forget((state) => state.tenantId === tenantId)
   }
 
   async #ofTenant(

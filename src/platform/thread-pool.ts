@@ -50,7 +50,7 @@ export class ThreadPool {
     return new Promise<Ran<T>>((resolve, reject) => {
       const late = setTimeout(() => this.#giveUp(holder, job), waitMs)
       const job: Job = { ...task, end: resolve as (ran: Ran<unknown>) => void, fail: reject, late }
-      // Documents do not wait for the simulations of the same tenant.
+      // Validations do not wait for the simulations of the same tenant.
       const longer = queue.waiting.findIndex(({ cpuMs }) => cpuMs > job.cpuMs)
       queue.waiting.splice(longer < 0 ? queue.waiting.length : longer, 0, job)
       this.#dispatch()
@@ -85,7 +85,7 @@ export class ThreadPool {
       if (job === undefined) continue
       clearTimeout(job.late)
       queue.isRunning = true
-      // Behind all others for its next turn.
+      // The tenant moves to the end of the queue.
       this.#queues.delete(holder)
       this.#queues.set(holder, queue)
       void this.#start(holder, queue, job)
@@ -130,7 +130,7 @@ class Thread {
     this.#worker.once('exit', () => {
       this.#isOver = true
     })
-    // The task that waits for the thread learns of it by `#next`.
+    // A waiting task learns of it by `#next`.
     this.#worker.on('error', (error) => {
       this.#isOver = true
       this.#error = error
@@ -209,12 +209,12 @@ class Thread {
   }
 }
 
-/** Packed, the program of the threads lies beside that of the process. */
+/** In the bundle, the program of the threads lies next to that of the process. */
 function openWorker(): Worker {
   const options = {
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: memoryMb, stackSizeMb: stackMb },
-    // No setting and no secret of the process is seen by it.
+    // The thread sees no setting and no secret of the process.
     env: {},
   }
   const program = import.meta.url.endsWith('.ts') ? '../resources/threads/main.ts' : 'threads.mjs'

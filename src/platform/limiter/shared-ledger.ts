@@ -7,7 +7,7 @@ import type { BucketCharge, BucketOffsets } from './limit.ts'
 /**
  * MemoryBuckets.charge for several requests, of which as many pass as there is room for. ARGV: their number (negative: so
  * many are returned); how many more to prepay if half of each bucket is left after that; interval and capacity of each key.
- * Offsets are capped at the capacity, so that a clock that was set back delays nobody for longer than an empty bucket takes
+ * Offsets are capped at the capacity, so that a clock that was set back delays requests no longer than an empty bucket takes
  * to fill. Returns the time, the number prepaid, and the offsets before.
  */
 const CHARGE = `

@@ -1,5 +1,8 @@
-/** The payload codec of Temporal: compresses, encrypts with the tenant’s key, binds to one workflow, and stores large payloads as objects. A
- * worker accepts nothing else: a client without a key can neither make a payload nor move one to another workflow (decision 62). */
+/**
+ * The payload codec of Temporal: compresses, encrypts with the tenant’s key, binds to one workflow, stores large payloads as
+ * objects. A worker accepts nothing else: a client without a key can neither make a payload nor move one to another workflow
+ * (decision 62).
+ */
 
 import { createHash, createHmac } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -79,7 +82,7 @@ export class TenantCodec implements PayloadCodec {
   }
 
   /**
-   * Without a context (for people who read), payloads that are not encoded stay as they are. With one, each payload that the
+   * Without a context (for people), payloads that are not encoded stay as they are. With one, each payload that the
    * platform has not sealed for that workflow becomes a payload of the encoding {@link REJECTED}, which no converter reads.
    * @throws Problem `payload_unreadable` without a context, if it was changed or its key was destroyed;
    *   `dependency_unavailable`

@@ -151,7 +151,7 @@ export class Database implements StatementExecutor {
     await this.#pool.end()
   }
 
-  /** Statements of no tenant (of operators, or before the tenant is known) use nobody's share. */
+  /** Statements of no tenant (of operators, or before the tenant is known) are not limited. */
   async #withClient<T>(tenant: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
     const release = tenant === '' ? undefined : await this.#slots.acquire(tenant, BUSY)
     try {
