@@ -2,13 +2,13 @@
 
 import {
   ScheduleAlreadyRunning,
+  type ScheduleClient,
   ScheduleNotFoundError,
   ScheduleOverlapPolicy,
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
-import { plaintextSummary, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
-import { type CallSchedules, type Start, unlessThrown } from './temporal.ts'
+import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
 
 /** When a schedule starts its workflow, and what it does while an earlier one runs. */
 export interface Timing {
@@ -46,6 +46,9 @@ export interface ScheduleStatus {
   /** Not started because Temporal was unavailable for too long. */
   readonly missed: number
 }
+
+/** A call about schedules, with the deadline and the errors of all calls. */
+type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
 
 /** All methods throw Problem `dependency_unavailable`. */
 export class Schedules {
@@ -92,6 +95,17 @@ export class Schedules {
       }
     )
   }
+}
+
+/** @returns undefined if the work fails with this class of error */
+export async function unlessThrown<T>(
+  expected: abstract new (...args: never[]) => Error,
+  work: Promise<T>,
+): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof expected) return undefined
+    throw error
+  })
 }
 
 async function succeeds(

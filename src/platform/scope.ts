@@ -7,8 +7,8 @@ import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import type { Audit } from './audit/audit.ts'
 import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
 import type { BucketState } from './limiter/limit.ts'
-import type { Row } from './pg/batch.ts'
-import { type BatchGroup, type SessionContext, Statements } from './pg/database.ts'
+import type { BatchGroup, Row, SessionContext } from './pg/batch.ts'
+import { Statements } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** The tenant and workspace that an admin's credential names; none for an operator. */

@@ -1,7 +1,7 @@
 /** Statements that the platform runs for itself, before any tenant is known. Every use names its reason. */
 
-import type { Row } from './pg/batch.ts'
-import { type SessionContext, type StatementExecutor, Statements } from './pg/database.ts'
+import type { Row, SessionContext } from './pg/batch.ts'
+import { type StatementExecutor, Statements } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
 /** test/walls pins which files use which. */

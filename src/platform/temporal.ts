@@ -7,7 +7,6 @@ import {
   Client,
   Connection,
   isGrpcServiceError,
-  type ScheduleClient,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
@@ -20,10 +19,9 @@ import proto, { type temporal } from '@temporalio/proto'
 import { LIMITS } from '../core/limits.ts'
 import { isProblemCode, Problem } from '../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../core/tenant.ts'
-import type { QUEUES } from '../core/work.ts'
 import type { Config } from './config.ts'
-import { plaintextSummary, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
-import { Schedules } from './schedules.ts'
+import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
+import { Schedules, unlessThrown } from './schedules.ts'
 import { KeyedSemaphore } from './shares.ts'
 
 const CALL_DEADLINE_MS = 5_000
@@ -32,24 +30,6 @@ const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
-
-export interface Start {
-  /** Workflow type: a name exported by src/workflows. */
-  readonly type: string
-  readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
-  /** Third part of the workflow id: a flow, a function, or the name of a tenant job. */
-  readonly subject: string
-  /** Fourth part: the execution's UUID. */
-  readonly uuid: string
-  readonly input: unknown
-  /** One line for operators in the Temporal UI; not encrypted. */
-  readonly summary: string
-  /** Search attributes besides tenant and workspace. */
-  readonly attributes?: Readonly<Record<string, string>>
-  /** Terminates the workflow if it runs longer. */
-  readonly timeoutMs?: number
-  readonly delayMs?: number
-}
 
 export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
 
@@ -208,20 +188,6 @@ export class TenantWorkflows {
     return callTemporal(this.#client, () => unlessThrown(WorkflowNotFoundError, work(handle)))
   }
 }
-
-/** @returns undefined if the work fails with this class of error */
-export async function unlessThrown<T>(
-  expected: abstract new (...args: never[]) => Error,
-  work: Promise<T>,
-): Promise<T | undefined> {
-  return work.catch((error: unknown) => {
-    if (error instanceof expected) return undefined
-    throw error
-  })
-}
-
-/** A call about schedules, with the deadline and the errors of all calls. */
-export type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
 
 async function callTemporal<T>(client: Client, work: () => Promise<T>): Promise<T> {
   try {

@@ -1,7 +1,8 @@
 /** Around a page: how many there are in all, the link to the next one, and names that a closed schema does not have. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { Database, type SessionContext } from '../../src/platform/pg/database.ts'
+import type { SessionContext } from '../../src/platform/pg/batch.ts'
+import { Database } from '../../src/platform/pg/database.ts'
 import { Sql, sql } from '../../src/platform/pg/sql.ts'
 import { readFilters } from '../../src/resources/collections/grammar/url.ts'
 import { compileFilter } from '../../src/resources/collections/postgres/compile.ts'

@@ -5,7 +5,7 @@ import { DatabaseError } from 'pg'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { BatchGroup, SessionContext } from '../../src/platform/pg/database.ts'
+import type { BatchGroup, SessionContext } from '../../src/platform/pg/batch.ts'
 import { coalesce, TransactionBatcher } from '../../src/platform/pg/groups.ts'
 import { type Sql, type StatementKind, sql } from '../../src/platform/pg/sql.ts'
 

@@ -3,7 +3,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { Database, type SessionContext } from '../../src/platform/pg/database.ts'
+import type { SessionContext } from '../../src/platform/pg/batch.ts'
+import { Database } from '../../src/platform/pg/database.ts'
 import { Sql, sql, textArray } from '../../src/platform/pg/sql.ts'
 
 const CONTEXT: SessionContext = {

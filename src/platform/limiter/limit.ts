@@ -1,5 +1,7 @@
 /** Rate limits and their buckets in memory: the generic cell rate algorithm (ITU-T I.371), its decision and its headers. */
 
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -148,4 +150,25 @@ function rateLimited(states: readonly BucketState[]): Problem {
     members: { 'violated-policies': names },
     headers: { 'retry-after': String(waitS) },
   })
+}
+
+/** 16-bit groups of an IPv6 address that name a network. */
+const GROUPS = 4
+
+/**
+ * A client's address as limits count it.
+ * @param address as the socket or a trusted proxy names it
+ * @returns IPv4 in dots, also if it is IPv4-mapped IPv6; IPv6 as its /64, since a client has all of that
+ */
+export function networkOf(address: string): string {
+  // The most common form.
+  if (/^[0-9.]+$/.test(address)) return address
+  // Some proxies append the port, which differs for each connection.
+  const [, host = address] = /^([0-9.]+|\[.*\]):\d+$/.exec(address) ?? []
+  const bare = host.replace(/^\[|\]$/g, '').split('%')[0] ?? ''
+  if (isIP(bare) === 0) return bare
+  const parsed = ipaddr.process(bare)
+  if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
+  const groups = parsed.parts.slice(0, GROUPS).map((group) => group.toString(16))
+  return `${groups.join(':')}::/${GROUPS * 16}`
 }

@@ -1,8 +1,6 @@
 /** Rate limiter: charges every request from outside once, before its body is read, and leases slots for event streams. */
 
 import { createHash } from 'node:crypto'
-import { isIP } from 'node:net'
-import ipaddr from 'ipaddr.js'
 import { domainOf, type Principal, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
@@ -15,6 +13,7 @@ import {
   type Limit,
   limitOf,
   MemoryBuckets,
+  networkOf,
   parseRate,
   type Rate,
   type RateLimitDecision,
@@ -204,24 +203,3 @@ const bucketPrefix = (tenantId?: TenantId) => `tenon:{${tenantId ?? 'platform'}}
 
 /** A subject is any text of an issuer's choice: its digest cannot imitate another name, and is short. */
 const digest = (subject: string) => createHash('sha256').update(subject).digest('base64url')
-
-/** 16-bit groups of an IPv6 address that name a network. */
-const GROUPS = 4
-
-/**
- * A client's address as limits count it.
- * @param address as the socket or a trusted proxy names it
- * @returns IPv4 in dots, also if it is IPv4-mapped IPv6; IPv6 as its /64, since a client has all of that
- */
-export function networkOf(address: string): string {
-  // The most common form.
-  if (/^[0-9.]+$/.test(address)) return address
-  // Some proxies append the port, which differs for each connection.
-  const [, host = address] = /^([0-9.]+|\[.*\]):\d+$/.exec(address) ?? []
-  const bare = host.replace(/^\[|\]$/g, '').split('%')[0] ?? ''
-  if (isIP(bare) === 0) return bare
-  const parsed = ipaddr.process(bare)
-  if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
-  const groups = parsed.parts.slice(0, GROUPS).map((group) => group.toString(16))
-  return `${groups.join(':')}::/${GROUPS * 16}`
-}

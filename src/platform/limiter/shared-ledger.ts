@@ -184,7 +184,7 @@ function undefinedAfter<T>(ms: number, work: Promise<T>): Promise<T | undefined>
   return new Promise((resolve) => {
     // If this process was busy for so long, the reply may have arrived unread: it is read before this counts.
     const timer = setTimeout(() => setImmediate(resolve, undefined), ms)
-    work
+    void work
       .catch(() => undefined)
       .then((value) => {
         clearTimeout(timer)

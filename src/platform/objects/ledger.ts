@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Database, SessionContext } from '../pg/database.ts'
+import type { SessionContext } from '../pg/batch.ts'
+import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { Reservation, type Stored } from './reservation.ts'
 

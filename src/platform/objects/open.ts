@@ -2,7 +2,7 @@
 
 import type { PlatformServices } from '../internals.ts'
 import { isLimited } from '../node-memory.ts'
-import type { SessionContext } from '../pg/database.ts'
+import type { SessionContext } from '../pg/batch.ts'
 import { sql } from '../pg/sql.ts'
 import type { WorkspaceScope } from '../scope.ts'
 import { type Measure, ObjectLedger } from './ledger.ts'

@@ -251,7 +251,7 @@ const PLAIN = Buffer.from([0])
 const COMPRESSED = Buffer.from([1])
 
 /** The length of the metadata, the metadata as JSON of base64, the data. */
-export function toBytes({ metadata, data }: Payload): Buffer {
+function toBytes({ metadata, data }: Payload): Buffer {
   const texts = Object.entries(metadata ?? {}).map(([name, value]) => [
     name,
     Buffer.from(value).toString('base64'),
@@ -264,7 +264,7 @@ export function toBytes({ metadata, data }: Payload): Buffer {
 }
 
 /** The inverse of {@link toBytes}. */
-export function fromBytes(bytes: Buffer): Payload {
+function fromBytes(bytes: Buffer): Payload {
   const end = 4 + bytes.readUInt32BE(0)
   const head: Record<string, string> = JSON.parse(bytes.subarray(4, end).toString())
   const metadata = Object.entries(head).map(([name, value]) => [name, Buffer.from(value, 'base64')])
@@ -272,7 +272,7 @@ export function fromBytes(bytes: Buffer): Payload {
 }
 
 /** Compresses, if that makes the payload smaller; one byte tells. */
-export async function compress(bytes: Buffer): Promise<Buffer> {
+async function compress(bytes: Buffer): Promise<Buffer> {
   if (bytes.length <= LIMITS.payloads.plainBytesMax) return Buffer.concat([PLAIN, bytes])
   const options = { level: LEVEL }
   const smaller = bytes.length <= SYNC_BYTES ? deflateRawSync(bytes, options) : await deflate(bytes, options)
@@ -280,7 +280,7 @@ export async function compress(bytes: Buffer): Promise<Buffer> {
 }
 
 /** The inverse of {@link compress}. The bytes were encrypted with the tenant's key, so their size is trusted. */
-export async function decompress(compressed: Buffer): Promise<Buffer> {
+async function decompress(compressed: Buffer): Promise<Buffer> {
   const bytes = compressed.subarray(1)
   if (compressed[0] !== COMPRESSED[0]) return bytes
   if (bytes.length > SYNC_BYTES) return inflate(bytes)

@@ -1,4 +1,4 @@
-/** Values that the client of Temporal sends as ready-made payloads: plaintext summaries, arguments with their purpose, search attributes. */
+/** Starts of workflows, and their values as the client of Temporal sends them: summaries, arguments, search attributes. */
 
 import {
   defaultPayloadConverter,
@@ -9,7 +9,26 @@ import {
 } from '@temporalio/common'
 import { MARK, type Mark } from '../../core/payload-mark.ts'
 import type { TenantRef } from '../../core/tenant.ts'
+import type { QUEUES } from '../../core/work.ts'
 import { PURPOSE, type Purpose } from '../../core/work-input.ts'
+
+export interface Start {
+  /** Workflow type: a name exported by src/workflows. */
+  readonly type: string
+  readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
+  /** Third part of the workflow id: a flow, a function, or the name of a tenant job. */
+  readonly subject: string
+  /** Fourth part: the execution's UUID. */
+  readonly uuid: string
+  readonly input: unknown
+  /** One line for operators in the Temporal UI; not encrypted. */
+  readonly summary: string
+  /** Search attributes besides tenant and workspace. */
+  readonly attributes?: Readonly<Record<string, string>>
+  /** Terminates the workflow if it runs longer. */
+  readonly timeoutMs?: number
+  readonly delayMs?: number
+}
 
 const OPEN = Buffer.from('open' satisfies Mark)
 const CHARS_MAX = 200

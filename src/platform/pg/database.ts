@@ -4,34 +4,10 @@ import { Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../shares.ts'
-import { Batch, type Row } from './batch.ts'
+import { Batch, type BatchGroup, type Row, type SessionContext } from './batch.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { TransactionBatcher } from './groups.ts'
 import { type Sql, sql } from './sql.ts'
-
-type DatabaseRole =
-  | 'tenon_anon'
-  | 'tenon_service'
-  | 'tenon_admin'
-  | 'tenon_operator'
-  | 'tenon_relay'
-  | 'tenon_mender'
-  | 'tenon_triggers'
-  | 'tenon_issuer'
-  | 'tenon_keyring'
-
-/** Session settings of a transaction. Row-level security shows no rows for an empty tenant or workspace. */
-export interface SessionContext {
-  readonly role: DatabaseRole
-  readonly tenant: string
-  readonly workspace: string
-  readonly statementTimeoutMs: number
-  /** Chain depth that is written with changes of documents; 0 by default. */
-  readonly hops?: number
-}
-
-/** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */
-export type BatchGroup = 'reading' | 'writing'
 
 /** Runs batches on any connection, or always on the same one. */
 export interface StatementExecutor {

@@ -7,8 +7,7 @@
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Row } from './batch.ts'
-import type { BatchGroup, SessionContext } from './database.ts'
+import type { BatchGroup, Row, SessionContext } from './batch.ts'
 import { failedStatement } from './errors.ts'
 import type { Sql } from './sql.ts'
 
