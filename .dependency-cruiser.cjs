@@ -35,10 +35,10 @@ module.exports = {
     },
     {
       name: 'connections-stay-in-platform',
-      comment: 'what scopes were lent: features supply functions of a scope instead',
+      comment: 'the internals of scopes: features supply functions of a scope instead',
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/platform/' },
-      to: { path: '^src/platform/(lent|parts)\\.ts$' },
+      to: { path: '^src/platform/internals\\.ts$' },
     },
     {
       name: 'access-alone-opens-scopes',

@@ -6,7 +6,7 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
-import { Shares } from '../platform/shares.ts'
+import { KeyedSemaphore } from '../platform/shares.ts'
 import type { FunctionCall, Tried } from './contract.ts'
 
 const BUSY = 'The tenant makes as many requests beside its runs as it may.'
@@ -23,14 +23,14 @@ interface Slow {
  */
 export class BriefCalls {
   readonly #now: () => number
-  readonly #shares: Shares
+  readonly #shares: KeyedSemaphore
   /** Servers that were slow when they were asked last, by tenant and server. */
   readonly #slow = new LRUCache<string, Slow>({ max: LIMITS.briefCalls.slowKept })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
     const { atOnce, waitMs } = LIMITS.briefCalls
-    this.#shares = new Shares(atOnce, waitMs)
+    this.#shares = new KeyedSemaphore(atOnce, waitMs)
   }
 
   /**
@@ -46,7 +46,7 @@ export class BriefCalls {
     const server = `${tenantId} ${serverOf(request)}`
     if (this.#isSlow(server)) return null
     const began = this.#now()
-    const giveBack = await this.#shares.take(tenantId, BUSY).catch(() => undefined)
+    const giveBack = await this.#shares.acquire(tenantId, BUSY).catch(() => undefined)
     if (giveBack === undefined) return null
     try {
       const output = await send(LIMITS.briefCalls.lastMs)

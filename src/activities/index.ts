@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
-import { forgetStanding } from '../platform/node-memory.ts'
+import { invalidateState } from '../platform/node-memory.ts'
 import type { Platform } from '../platform/platform.ts'
 import { reacquireSlot, yieldSlot } from '../resources/flows/places.ts'
 import { recordRun } from '../resources/flows/projection.ts'
@@ -60,7 +60,7 @@ export function createActivities(platform: Platform, means: Means): Implementati
     changeStanding: async (call, input) => {
       const admin = scopes.admin(call)
       await changeState(admin, input)
-      forgetStanding(admin, call.ref.tenantId)
+      invalidateState(admin, call.ref.tenantId)
     },
     tellRuns: (call, target, whom) => beating(tellRuns(reach(call), target, whom)),
     turnStorage: (call, target) => beating(turnStorage(reach(call), target)),

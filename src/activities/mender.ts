@@ -3,13 +3,13 @@
 import { randomIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import type { Access } from '../platform/access.ts'
-import type { Suspect } from '../platform/overdue.ts'
+import type { Candidate } from '../platform/overdue.ts'
 import { promoteQueued, reconcile } from '../resources/flows/mending.ts'
 
 const ACTOR = { subject: 'tenon:mender', role: 'workspace_admin' } as const
 
 /** @returns what looks into one suspect */
-export function mender(access: Access): (suspect: Suspect) => Promise<void> {
+export function mender(access: Access): (suspect: Candidate) => Promise<void> {
   return async (suspect) => {
     const { ref } = suspect
     const mayBegin = await access.continueActive(ref, ACTOR, randomIds).then(() => true, unlessRefused)

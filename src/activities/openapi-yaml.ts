@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../core/limits.ts'
-import { Shares } from '../platform/shares.ts'
+import { KeyedSemaphore } from '../platform/shares.ts'
 
 const { yamlBytesMax, yamlMs, yamlWaitMs, yamlAtOnce, documentBytesMax } = LIMITS.openApi
 
@@ -16,8 +16,8 @@ const json = JSON.stringify(parse(workerData.text, options)) ?? 'null'
 parentPort.postMessage(json.length > workerData.most ? undefined : json)`
 
 const library = createRequire(import.meta.url).resolve('yaml')
-const OWN = new Shares(1, yamlWaitMs)
-const ALL = new Shares(yamlAtOnce, yamlWaitMs)
+const OWN = new KeyedSemaphore(1, yamlWaitMs)
+const ALL = new KeyedSemaphore(yamlAtOnce, yamlWaitMs)
 const BUSY = 'Other OpenAPI documents are being read.'
 
 /**
@@ -27,9 +27,9 @@ const BUSY = 'Other OpenAPI documents are being read.'
  */
 export async function readYaml(text: string, holder: string): Promise<unknown> {
   if (Buffer.byteLength(text) > yamlBytesMax) return undefined
-  const leaveOwn = await OWN.take(holder, BUSY)
+  const leaveOwn = await OWN.acquire(holder, BUSY)
   try {
-    const leaveAll = await ALL.take('all', BUSY)
+    const leaveAll = await ALL.acquire('all', BUSY)
     const json = await parsed(text).finally(leaveAll)
     return json === undefined ? undefined : JSON.parse(json)
   } finally {

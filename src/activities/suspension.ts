@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import type { RunStanding } from '../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../core/tenant.ts'
-import { runsOf, storageOf } from '../platform/capabilities.ts'
+import { storageOf, workflowsOf } from '../platform/capabilities.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 import { statesOf, type WorkspaceState } from '../resources/suspension.ts'
@@ -79,7 +79,7 @@ async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: RunS
   const left = [...runs]
   const tell = async () => {
     for (let run = left.shift(); run !== undefined; run = left.shift())
-      await runsOf(scope).signal(run.workflow_id, { name: 'standing', value })
+      await workflowsOf(scope).signal(run.workflow_id, { name: 'standing', value })
   }
   await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, tell))
 }

@@ -80,7 +80,7 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
-    platform.limiter.admitStranger(request.ip).then(({ headers, refused }) => {
+    platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
       reply.headers(headers)
       done(refused)
     }, done)

@@ -10,13 +10,12 @@ import { Problem } from '../core/problem.ts'
 import { Serialized } from '../core/serialized.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from '../platform/access.ts'
-import { CallerScope } from '../platform/caller.ts'
 import { type Authenticator, RefusedKey, type Visitor } from '../platform/identity/auth.ts'
 import { credentialsOf } from '../platform/identity/credentials.ts'
 import type { GatewayIdentity } from '../platform/identity/gateway.ts'
-import type { Standing } from '../platform/limiter/passage.ts'
+import type { BucketState } from '../platform/limiter/limit.ts'
 import type { Platform } from '../platform/platform.ts'
-import { WorkspaceScope } from '../platform/scope.ts'
+import { CallerScope, WorkspaceScope } from '../platform/scope.ts'
 import { answer } from './answer.ts'
 import { beginTrace, endTrace, traceOfRefused } from './audit.ts'
 import { bind } from './bind.ts'
@@ -33,7 +32,7 @@ declare module 'fastify' {
     /** Of who reads the Temporal UI, where it asks for payloads. */
     pageToken: string | undefined
     /** How it stands with its limits; set when it has been charged. */
-    standings: readonly Standing[] | undefined
+    standings: readonly BucketState[] | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
     room: WorkspaceRef | undefined
   }
@@ -69,8 +68,8 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
     enter: async (request, reply) => {
       const principal = await recognise(request, platform.limiter.visitor(request.ip))
       const right = rightOf(platform.access, operation, principal)
-      const passage = await platform.limiter.admit(principal, right.role, request.ip)
-      request.standings = passage.standings
+      const passage = await platform.limiter.limitPrincipal(principal, right.role, request.ip)
+      request.standings = passage.states
       reply.headers(passage.headers)
       const refused = passage.refused ?? right.refused
       if (refused !== undefined) throw refused
@@ -147,7 +146,7 @@ async function takePlace(
   const role = access.permit(operation, principal)
   if (role === undefined) throw new TypeError(`${operation.name}: a feed is for somebody in a role`)
   const max = await access.streamsMax(principal.tenantId)
-  const release = await limiter.takePlace(principal, role, ip, max)
+  const release = await limiter.acquireStream(principal, role, ip, max)
   raw.once('close', release)
   // Who has gone meanwhile says so no more.
   if (raw.destroyed) release()

@@ -17,7 +17,7 @@ import {
 import { isPossible } from '../platform/identity/passwords.ts'
 import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
-import { networkOf } from '../platform/limiter/address.ts'
+import { networkOf } from '../platform/limiter/limit.ts'
 import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
 import { toWire } from './problems.ts'
 

@@ -55,7 +55,7 @@ class WebhookDoor {
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const { limiter } = this.#platform
     const { ws, id } = request.params as Place
-    const { headers, refused } = await limiter.admitSender(`${ws}/${id}`, request.ip)
+    const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
     reply.headers(headers)
     if (refused !== undefined) throw refused
     if (!this.#senders.has(senderOf(request))) limiter.visitor(request.ip).tolerate()

@@ -79,7 +79,7 @@ class HostedDoor {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const guest = await this.#admit(shown, server, params)
       request.trace = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
-      const { headers, refused } = await this.#platform.limiter.admitGuest(guest)
+      const { headers, refused } = await this.#platform.limiter.limitMcpClient(guest)
       reply.headers(headers)
       if (refused !== undefined) throw refused
       const scope = this.#platform.access.openHosted(server, guest.subject)

@@ -26,12 +26,12 @@ function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }:
       const principal = await auth.authenticate({ kind: 'token', text: token })
       request.principal = principal
       // Tools need one role or another, and administration waits for Valkey here as well.
-      const { headers, refused, standings } = await platform.limiter.admit(
+      const { headers, refused, states } = await platform.limiter.limitPrincipal(
         principal,
         principal.roles[0] ?? 'anon',
         request.ip,
       )
-      request.standings = standings
+      request.standings = states
       reply.headers(headers)
       if (refused !== undefined) throw refused
     },

@@ -5,7 +5,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { Deed } from '../platform/audit/entry.ts'
-import type { Standing } from '../platform/limiter/passage.ts'
+import type { BucketState } from '../platform/limiter/limit.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import type { WireResult, WireServer, WireTool } from './wire/port.ts'
@@ -15,7 +15,7 @@ export function platformServer(
   platform: Platform,
   principal: Principal,
   requestId: string,
-  standings: readonly Standing[] = [],
+  standings: readonly BucketState[] = [],
 ): WireServer {
   const operations = OPERATIONS.filter(
     ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
@@ -58,7 +58,7 @@ function describe(operation: AnyOperation): WireTool {
 async function call(
   platform: Platform,
   principal: Principal,
-  standings: readonly Standing[],
+  standings: readonly BucketState[],
   operation: AnyOperation,
   input: Record<string, unknown>,
 ): Promise<unknown> {

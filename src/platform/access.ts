@@ -1,4 +1,4 @@
-/** Principal + operation + input → scope. The one place where a credential becomes a handle, for every door. */
+/** Principal + operation + input → scope. The one place where a credential becomes a scope, for every entry point. */
 
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -6,14 +6,12 @@ import { type Actor, inDomain, type Principal, type Role, roleFor } from '../cor
 import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
-import { CallerScope } from './caller.ts'
 import type { Claim } from './idempotency.ts'
 import type { Hosted } from './identity/hosted.ts'
-import { lentTo } from './lent.ts'
-import type { Standing } from './limiter/passage.ts'
-import type { Parts } from './parts.ts'
-import { AdminScope, WorkspaceScope } from './scope.ts'
-import { type States, Suspended, suspensionOf } from './tenant-states.ts'
+import { internalsOf, type PlatformServices } from './internals.ts'
+import type { BucketState } from './limiter/limit.ts'
+import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
+import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
 
 const NEEDED = {
   structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
@@ -21,46 +19,45 @@ const NEEDED = {
 } as const
 
 export class Access {
-  readonly #parts: Parts
+  readonly #services: PlatformServices
 
-  constructor(parts: Parts) {
-    this.#parts = parts
+  constructor(services: PlatformServices) {
+    this.#services = services
   }
 
   /**
-   * @param workspaceId what the path names, for operations inside a workspace that an admin reaches
-   * @param standings how the request stands with its limits, for operations about the caller
-   * @throws Problem 403 where the domain or the role does not fit, 404 where the workspace is not the caller's
+   * @param workspaceId from the path, for operations of an admin inside a workspace
+   * @param standings rate limits of the request, for operations about the caller
+   * @throws Problem 403 if the domain or the role does not fit, 404 if the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-    standings: readonly Standing[] = [],
+    standings: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return CallerScope.open(principal, standings)
     const actor = { subject: principal.subject, role }
-    if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#parts, randomIds)
+    if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
-    return WorkspaceScope.open(actor, ref, this.#parts, randomIds)
+    return WorkspaceScope.open(actor, ref, this.#services, randomIds)
   }
 
-  /** What {@link open} gave this principal, once more, for a request that may be sent again. */
+  /** The scope that {@link open} returned, with the ids of an idempotency claim. */
   openSeeded(
     opened: AdminScope | WorkspaceScope,
     principal: Principal,
-    { ids, mark }: Pick<Claim, 'ids' | 'mark'>,
+    { ids, completionStatement }: Pick<Claim, 'ids' | 'completionStatement'>,
   ): AdminScope | WorkspaceScope {
     if (opened instanceof WorkspaceScope)
-      return WorkspaceScope.open(opened.actor, opened.ref, this.#parts, ids, [mark])
-    return AdminScope.open(opened.actor, principal, this.#parts, ids)
+      return WorkspaceScope.open(opened.actor, opened.ref, this.#services, ids, [completionStatement])
+    return AdminScope.open(opened.actor, principal, this.#services, ids)
   }
 
   /**
-   * The role in which the principal may run the operation, within its scopes; undefined where any credential will do,
-   * also one without a role. Needs no input, so it is asked before any is read; and once more with the input, where some
-   * inputs need more.
+   * The role in which the principal may run the operation, within its scopes; undefined if any credential will do, even
+   * one without a role. Checked before the input is read, and again with the input, since some inputs need another scope.
    * @throws Problem 403
    */
   permit(operation: AnyOperation, principal: Principal, input?: unknown): Role | undefined {
@@ -84,29 +81,29 @@ export class Access {
   }
 
   /**
-   * A scope for what a run of this ref does to data or to the world. A run outlives the request that started it, so
-   * whether its tenant is still active is asked here again, as it is for a key.
-   * @throws Suspended, on which the run waits until it is resumed; Problem as {@link open} does for other states
+   * A scope for effects of an execution. It outlives the request that started it, so the tenant's state is checked again,
+   * as it is for a key.
+   * @throws Suspended until the tenant is resumed; Problem as {@link open} does for other states
    */
   async continueActive(ref: WorkspaceRef, actor: Actor, ids: IdSource): Promise<WorkspaceScope> {
-    const states = await this.#parts.tenantStates.ofRun(ref)
+    const states = await this.#services.tenantStates.forExecution(ref)
     if (states === undefined) throw notFound('workspace')
     refuseUnlessActive(states)
     return this.continueWorkspace(ref, actor, ids)
   }
 
-  /** A scope for the record of such a run, which is kept whatever has become of its tenant. */
+  /** A scope for the record of an execution, which is written in any state of its tenant. */
   continueWorkspace(ref: WorkspaceRef, actor: Actor, ids: IdSource): WorkspaceScope {
-    return WorkspaceScope.open(actor, ref, this.#parts, ids)
+    return WorkspaceScope.open(actor, ref, this.#services, ids)
   }
 
-  /** The workspace of a hosted MCP server, for a call on it whose caller `platform/guests` has admitted. */
+  /** The workspace of a hosted MCP server, for a call of an authenticated client. */
   openHosted(server: Hosted, subject: string): WorkspaceScope {
-    return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#parts, randomIds)
+    return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#services, randomIds)
   }
 
   continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
-    return AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, this.#parts, ids)
+    return AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, this.#services, ids)
   }
 
   async #workspace(
@@ -122,24 +119,24 @@ export class Access {
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
     if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
-    const found = await this.#parts.tenantStates.ofWorkspace(wanted)
+    const found = await this.#services.tenantStates.ofWorkspace(wanted)
     if (found === undefined || (role !== 'operator' && found.tenantId !== tenantId))
       throw notFound('workspace')
-    // Who may resume a workspace may look at what stands still in it; the tenant's own credentials came not so far.
+    // Admins may read a suspended workspace (they can resume it). Tenant credentials are rejected at authentication.
     if (!(operation.reads && isSuspended(found))) refuseUnlessActive(found)
     return { tenantId: found.tenantId, workspaceId: wanted }
   }
 
-  /** How many streams a tenant may have, where an operator has said so. Asked as each opens. */
+  /** The quota of event streams, if an operator has set one; read whenever a stream opens. */
   async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
-    return tenantId === undefined ? undefined : this.#parts.tenantStates.streamsMax(tenantId)
+    return tenantId === undefined ? undefined : this.#services.tenantStates.streamsMax(tenantId)
   }
 }
 
-const isSuspended = ({ tenant, workspace }: States) =>
+const isSuspended = ({ tenant, workspace }: TenantState) =>
   tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
 
-function refuseUnlessActive(states: States): void {
+function refuseUnlessActive(states: TenantState): void {
   const { tenant, workspace, seq } = states
   const state = tenant === 'active' ? workspace : tenant
   if (state === 'active') return
@@ -147,18 +144,21 @@ function refuseUnlessActive(states: States): void {
   throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
 }
 
-/**
- * The same workspace with the rights of a service key, as an admin may make one: an admin scope sees no documents, and a
- * tool of an MCP server can do no more than such a key.
- */
-export function asService(scope: WorkspaceScope): WorkspaceScope {
-  const { parts, ids } = lentTo(scope)
-  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, scope.ref, parts, ids, scope.marks)
+/** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
+export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return WorkspaceScope.open(
+    { ...scope.actor, role: 'service' },
+    scope.ref,
+    services,
+    ids,
+    scope.completionStatements,
+  )
 }
 
-/** A workspace with the rights of a service key, as its admin may make one. @throws Problem `not_found` */
-export function insideOf(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+/** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
+export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')
-  const { parts, ids } = lentTo(scope)
-  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, ref, parts, ids)
+  const { services, ids } = internalsOf(scope)
+  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, ref, services, ids)
 }

@@ -1,122 +1,126 @@
-/** Capabilities of scopes: functions that reach a feature's servers within the tenant, the workspace and the rights of a scope. */
+/** Capabilities of scopes: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Scope } from './any-scope.ts'
 import type { DocumentsHandle } from './documents/mongo.ts'
-import { Durable } from './durable.ts'
 import { Events } from './events/events.ts'
 import { Issuing } from './identity/issuing.ts'
-import { lentTo } from './lent.ts'
+import { internalsOf, type PlatformServices } from './internals.ts'
 import { StorageAdmin } from './objects/identities.ts'
-import { openObjects, type WorkspaceObjects } from './objects/workspace.ts'
-import { PayloadDesk } from './payloads/desk.ts'
-import type { AdminScope, WorkspaceScope } from './scope.ts'
+import { openObjects } from './objects/workspace.ts'
+import type { WorkspaceObjects } from './objects/workspace.ts'
+import { PayloadReader } from './payloads/desk.ts'
+import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 import { purposeIn } from './secrets.ts'
+import type { TenantWorkflows } from './temporal.ts'
 import type { Ran, ThreadTask } from './thread-pool.ts'
 
-/** The workflows of a workspace. */
-export function runsOf(scope: WorkspaceScope): Durable {
-  return new Durable(scope.ref, lentTo(scope).parts.temporal)
+const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
+
+/** @throws Problem `not_found` unless the admin may access the tenant */
+function servicesFor(scope: AdminScope, tenantId: TenantId): PlatformServices {
+  if (!scope.reaches({ tenantId })) throw new Problem('not_found')
+  return servicesOf(scope)
 }
 
-/** Work of a tenant as a whole, or of one of its workspaces: provisioning. @throws Problem `not_found` */
-export function workOf(scope: AdminScope, ref: TenantRef): Durable {
-  if (!scope.reaches({ tenantId: ref.tenantId })) throw new Problem('not_found')
-  return new Durable(ref, lentTo(scope).parts.temporal)
+export function workflowsOf(scope: WorkspaceScope): TenantWorkflows {
+  return servicesOf(scope).temporal.workflowsOf(scope.ref)
 }
 
-/** One of the workspace's executions, for as long as its record is watched. */
-export function watchRecord(scope: WorkspaceScope, executionId: string) {
-  return lentTo(scope).parts.lookout.watch(scope.ref, executionId)
+/** Workflows of a tenant as a whole, or of one of its workspaces: provisioning. @throws Problem `not_found` */
+export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWorkflows {
+  return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Something was written of one of the workspace's executions, perhaps its end. */
-export function tellOfRecord(scope: WorkspaceScope, executionId: string, hasEnded: boolean): void {
-  lentTo(scope).parts.lookout.tell(scope.ref, executionId, hasEnded)
+/** Watches an execution of the workspace until it is stopped. */
+export function subscribeExecution(scope: WorkspaceScope, executionId: string) {
+  return servicesOf(scope).lookout.watch(scope.ref, executionId)
+}
+
+/** After a write to the record of an execution of the workspace. */
+export function notifyExecutionChanged(scope: WorkspaceScope, executionId: string, hasEnded: boolean): void {
+  servicesOf(scope).lookout.tell(scope.ref, executionId, hasEnded)
 }
 
 /** The events of the tenant, and the workspace's own changes. */
 export function eventsIn(scope: WorkspaceScope): Events {
-  return new Events(scope.ref, lentTo(scope).parts.streams)
+  return new Events(scope.ref, servicesOf(scope).streams)
 }
 
 /** The workspace's objects, under its own identity at the store. */
 export function objectsOf(scope: WorkspaceScope): WorkspaceObjects {
-  const { parts, mandate } = lentTo(scope)
-  return openObjects(scope, parts, mandate)
+  const { services, context } = internalsOf(scope)
+  return openObjects(scope, services, context)
 }
 
 /** Buckets and identities at the object store. */
 export function storageOf(scope: AdminScope): StorageAdmin {
-  return new StorageAdmin(lentTo(scope).parts)
+  return new StorageAdmin(servicesOf(scope))
 }
 
 /** The workspace's documents in the document store; undefined if they are in PostgreSQL. */
 export function documentsOf(scope: WorkspaceScope): DocumentsHandle | undefined {
-  return lentTo(scope).parts.documents?.handle(scope.ref, scope.actor.role)
+  return servicesOf(scope).documents?.handle(scope.ref, scope.actor.role)
 }
 
-/** Tells if documents also live outside PostgreSQL, where its triggers do not count them. */
+/** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {
-  return lentTo(scope).parts.documents !== undefined
+  return servicesOf(scope).documents !== undefined
 }
 
-/** Tells if a collection has any document in a document store outside PostgreSQL. No document is shown. */
+/** True if a collection has any document in a document store outside PostgreSQL. Shows no document. */
 export async function hasDocuments(
   scope: AdminScope,
   ref: WorkspaceRef,
   collection: string,
 ): Promise<boolean> {
-  if (!scope.reaches({ tenantId: ref.tenantId })) throw new Problem('not_found')
-  const handle = lentTo(scope).parts.documents?.handle(ref, 'service')
+  const handle = servicesFor(scope, ref.tenantId).documents?.handle(ref, 'service')
   const found = await handle?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
   return found !== undefined && found.length > 0
 }
 
-/** What an admin may ask of the issuer. */
-export function issuingOf(scope: AdminScope): Issuing {
-  return new Issuing(scope.actor, lentTo(scope).parts)
+/** The issuer, for administration. */
+export function issuerAdminOf(scope: AdminScope): Issuing {
+  return new Issuing(scope.actor, servicesOf(scope))
 }
 
-/** What runs carry through Temporal. */
-export function payloadsOf(scope: AdminScope): PayloadDesk {
-  return new PayloadDesk(lentTo(scope).parts.codec, scope.tenantId)
+/** Payloads of Temporal, decrypted. */
+export function payloadsOf(scope: AdminScope): PayloadReader {
+  return new PayloadReader(servicesOf(scope).codec, scope.tenantId)
 }
 
-/** How many event streams each tenant may have, and how many this one has open; null if that is not known. */
+/** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */
 export async function streamsOf(scope: AdminScope, tenantId: TenantId) {
-  if (!scope.reaches({ tenantId })) throw new Problem('not_found')
-  return lentTo(scope).parts.limiter.streamsOf(tenantId)
+  return servicesFor(scope, tenantId).limiter.streamsOf(tenantId)
 }
 
-/** Seals what only this workspace opens again, and for the same purpose only. */
-export function seal(scope: WorkspaceScope, purpose: string, plain: Buffer): Buffer {
-  return lentTo(scope).parts.secrets.seal(purposeIn(scope.ref, purpose), plain)
+/** Encrypts for this workspace and this purpose only. */
+export function encryptFor(scope: WorkspaceScope, purpose: string, plain: Buffer): Buffer {
+  return servicesOf(scope).secrets.seal(purposeIn(scope.ref, purpose), plain)
 }
 
-/** @throws Error if it was sealed elsewhere, or changed */
-export function openSealed(scope: WorkspaceScope, purpose: string, sealed: Buffer): Buffer {
-  return lentTo(scope).parts.secrets.open(purposeIn(scope.ref, purpose), sealed)
+/** @throws Error if it was encrypted for another workspace or purpose, or changed */
+export function decryptFor(scope: WorkspaceScope, purpose: string, encrypted: Buffer): Buffer {
+  return servicesOf(scope).secrets.open(purposeIn(scope.ref, purpose), encrypted)
 }
 
-/** A text that follows from the purpose, and that nobody else can make: 43 letters of base64url. */
-export function derive(scope: WorkspaceScope, purpose: string): string {
-  return lentTo(scope).parts.secrets.derive(purposeIn(scope.ref, purpose))
+/** A secret text that follows from workspace and purpose: 43 letters of base64url. */
+export function deriveFor(scope: WorkspaceScope, purpose: string): string {
+  return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
 }
 
-/** Seals a secret of a tenant; it opens for the same tenant only. */
-export function sealForTenant(scope: AdminScope, tenantId: TenantId, plain: Buffer): Buffer {
-  return lentTo(scope).parts.secrets.seal(`tenant:${tenantId}`, plain)
+/** Encrypts for this tenant only. */
+export function encryptForTenant(scope: AdminScope, tenantId: TenantId, plain: Buffer): Buffer {
+  return servicesOf(scope).secrets.seal(`tenant:${tenantId}`, plain)
 }
 
 /** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */
 export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> {
-  const { parts, mandate } = lentTo(scope)
-  return parts.threads.run(mandate.tenant, task)
+  const { services, context } = internalsOf(scope)
+  return services.threads.run(context.tenant, task)
 }
 
-/** A path of ours as others reach it. */
+/** The public URL of a path. */
 export function addressOf(scope: WorkspaceScope, path: string): string {
-  return `${lentTo(scope).parts.publicUrl}${path}`
+  return `${servicesOf(scope).publicUrl}${path}`
 }

@@ -1,19 +1,22 @@
-/** Outbound HTTP through one guard: addresses are judged after DNS, the judged address is the one connected to. */
+/** Outbound HTTP behind one guard: addresses are checked after DNS resolution, and the checked address is the one connected to. */
 
 import type { LookupAddress, LookupAllOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import {
+  type Agent,
   type ClientRequest,
   type IncomingMessage,
+  Agent as PlainAgent,
   request as plainRequest,
   type RequestOptions,
 } from 'node:http'
-import { request as tlsRequest } from 'node:https'
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
+import ipaddr from 'ipaddr.js'
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { Connections } from './connections.ts'
-import { PublicAddresses } from './public-addresses.ts'
 
 export interface Outbound {
   readonly method: string
@@ -28,26 +31,25 @@ export interface Inbound {
   readonly body: Buffer
 }
 
-/** What an answer may come to, in time and in bytes. */
+/** Limits of a response. */
 export interface Bounds {
   readonly timeoutMs: number
   readonly bytesMax: number
 }
 
-/** Who sends. */
 export interface Sender {
-  /** `host:port` texts that he may reach besides those of the public Internet. */
+  /** `host:port` texts that may be reached besides the public Internet. */
   readonly allowed: readonly string[]
-  /** The same as it is now, where `allowed` may be out of date: asked before he is refused. */
+  /** The current list, read before a request is refused; `allowed` may be stale. */
   readonly allowedNow?: () => Promise<readonly string[]>
-  /** Connections are kept for him, and for nobody else; where absent, each is closed after its answer. */
+  /** Connections are reused for this owner only; without one, each is closed after its response. */
   readonly owner?: string
 }
 
-/** They change nothing (RFC 9110 §9.2.1): sent again where a connection was kept that the other side had given up. */
+/** Safe methods (RFC 9110 §9.2.1): repeated if the server had closed a reused connection. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-const NOBODY: Sender = { allowed: [] }
+const ANONYMOUS: Sender = { allowed: [] }
 const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
 
 /** All addresses of a name. */
@@ -57,11 +59,15 @@ export class Egress {
   readonly #allowed: ReadonlySet<string>
   readonly #addresses: PublicAddresses
   readonly #guard: LookupFunction
-  readonly #connections = new Connections()
+  /**
+   * By owner, protocol and guard: owners share no connection, since a server may leave state on it, and a connection to any
+   * address is not used for public ones. Those of an evicted owner close when they are idle.
+   */
+  readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
 
   /**
-   * @param allowed `host:port` texts that are reached whatever their address
-   * @param find looks names up; by default the system does
+   * @param allowed `host:port` texts that may be reached at any address
+   * @param find resolves names; the system's resolver by default
    * @param addresses decides which addresses are public
    */
   constructor(allowed: readonly string[], find: Find = lookup, addresses = new PublicAddresses()) {
@@ -71,10 +77,10 @@ export class Egress {
   }
 
   /**
-   * Sends one request. Redirects are answers, not followed.
-   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without an answer
+   * Sends one request. Redirects are not followed.
+   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without a response
    */
-  async send(outbound: Outbound, sender: Sender = NOBODY, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
+  async send(outbound: Outbound, sender: Sender = ANONYMOUS, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
     try {
       return await this.#send(outbound, sender, bounds)
     } catch (error) {
@@ -94,12 +100,14 @@ export class Egress {
     const guard = trusted ? undefined : this.#guard
     const way = { agent: false, ...(guard && { lookup: guard }) } as const
     if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
-    const agent = this.#connections.agentOf(owner, url.protocol, guard)
+    const key = `${owner} ${url.protocol} ${trusted}`
+    const agent = this.#agents.get(key) ?? agentFor(url.protocol)
+    this.#agents.set(key, agent)
     return exchange(outbound, bounds, { ...way, agent }, way)
   }
 }
 
-/** `host:port`, whether the URL says its port or not. */
+/** `host:port`, with the default port of the protocol. */
 export const placeOf = (url: URL): string =>
   `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
@@ -111,7 +119,7 @@ function judge(address: string, addresses: PublicAddresses): void {
 const refused = (why: string) =>
   new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
 
-/** Every address that the name has must be public; the socket then connects to one of those, not to a second answer. */
+/** Requires every address of the name to be public; the socket connects to one of them, without a second resolution. */
 function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
   return (hostname, options, callback) => {
     find(hostname, { ...options, all: true }).then(
@@ -132,7 +140,7 @@ function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
 
 type Connecting = Pick<RequestOptions, 'agent' | 'lookup'>
 
-/** @param fresh how to send it once more, where the connection had been kept and led nowhere any more */
+/** @param fresh how to repeat the request if a reused connection turned out to be closed */
 async function exchange(
   outbound: Outbound,
   { timeoutMs, bytesMax }: Bounds,
@@ -146,13 +154,13 @@ async function exchange(
   } catch (cause) {
     if (cause instanceof Problem) throw cause
     const leftMs = untilMs - performance.now()
-    if (fresh === undefined || !(cause instanceof GivenUp) || leftMs <= 0) throw noAnswer(cause)
+    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0) throw noAnswer(cause)
     return exchange(outbound, { timeoutMs: leftMs, bytesMax }, fresh)
   }
 }
 
-/** The other side had closed a connection that was kept. */
-class GivenUp extends Error {}
+/** The server had closed a reused connection. */
+class StaleConnection extends Error {}
 
 function answerTo(
   { url, method, headers, body }: Outbound,
@@ -162,18 +170,18 @@ function answerTo(
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
     const sent = begin(() => open(url, { method, headers, ...way }, resolve))
-    // What it has of the answer by then fails, too.
+    // Also fails a response that has begun.
     const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
     sent.on('close', () => clearTimeout(late))
     sent.on('error', (cause: NodeJS.ErrnoException) => {
       const isStale = sent.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')
-      reject(isStale ? new GivenUp(cause.message, { cause }) : cause)
+      reject(isStale ? new StaleConnection(cause.message, { cause }) : cause)
     })
     sent.end(body)
   })
 }
 
-/** Node refuses at once what cannot be said in HTTP: a line break in a header, a method with a space. */
+/** Node throws for what HTTP cannot express: a line break in a header, a method with a space. */
 function begin(open: () => ClientRequest): ClientRequest {
   try {
     return open()
@@ -206,3 +214,57 @@ async function read(response: IncomingMessage, bytesMax: number): Promise<Inboun
 
 const noAnswer = (cause: unknown) =>
   new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })
+
+/** For how many milliseconds the host's interfaces are taken to be as they were read. */
+const INTERFACES_CACHE_MS = 5_000
+
+/** All that IANA gives out as global unicast IPv6 (RFC 4291 §2.4); the rest of the space is special or unassigned. */
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+type Interfaces = () => NodeJS.Dict<NetworkInterfaceInfo[]>
+
+export class PublicAddresses {
+  readonly #interfaces: Interfaces
+  readonly #now: () => number
+  #own: ReadonlySet<string> = new Set()
+  #readAtMs = Number.NEGATIVE_INFINITY
+
+  /**
+   * @param interfaces of the host
+   * @param now a clock in milliseconds that never goes back
+   */
+  constructor(interfaces: Interfaces = networkInterfaces, now: () => number = () => performance.now()) {
+    this.#interfaces = interfaces
+    this.#now = now
+  }
+
+  /**
+   * True for a unicast address of the public Internet (IANA's special-purpose registries, RFC 6890) that no interface
+   * of this host has. An IPv4-mapped address counts as the IPv4 address in it; every other translated form (NAT64,
+   * 6to4, Teredo, RFC 6145) is refused, whatever it leads to.
+   * @param text an address in any spelling; false for what is none
+   */
+  isPublic(text: string): boolean {
+    if (!ipaddr.isValid(text)) return false
+    const address = ipaddr.process(text)
+    if (address.range() !== 'unicast') return false
+    if (address.kind() === 'ipv6' && !address.match(GLOBAL_UNICAST)) return false
+    return !this.#ownAddresses().has(address.toNormalizedString())
+  }
+
+  #ownAddresses(): ReadonlySet<string> {
+    if (this.#now() - this.#readAtMs < INTERFACES_CACHE_MS) return this.#own
+    const all = Object.values(this.#interfaces()).flatMap((each) => each ?? [])
+    this.#own = new Set(all.map(({ address }) => ipaddr.process(address).toNormalizedString()))
+    this.#readAtMs = this.#now()
+    return this.#own
+  }
+}
+
+const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
+
+/** Keeps connections to other servers open for a moment. */
+function agentFor(protocol: string): Agent {
+  const options = { keepAlive: true, timeout: idleMs, maxFreeSockets: perServer, scheduling: 'lifo' } as const
+  return protocol === 'https:' ? new TlsAgent(options) : new PlainAgent(options)
+}

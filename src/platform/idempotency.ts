@@ -1,4 +1,4 @@
-/** Requests under an Idempotency-Key: claimed before they run, remembered with their reply, forgotten in time. */
+/** Requests with an Idempotency-Key: claimed before they run, stored with their reply until they expire. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { type IdSource, seededIds } from '../core/ids.ts'
@@ -9,7 +9,7 @@ import { retryTransient } from './retry.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 import type { Secrets } from './secrets.ts'
 
-/** Who asks under which key, and what: two SHA-256 digests. */
+/** SHA-256 digests of the caller with its key, and of the request. */
 export interface Asked {
   readonly id: Buffer
   readonly request: Buffer
@@ -21,23 +21,22 @@ export interface KeptReply {
   readonly body: string
 }
 
-/** The right to run a request, until it is kept, released, forgotten, or the lease is over. */
+/** The right to run a request, until its reply is kept, it is released or forgotten, or the lease expires. */
 export interface Claim {
-  /** The same ids at each attempt: what was made already is met again instead of made twice. */
+  /** The same ids at each attempt, so that a repeated insert finds the row of the attempt before. */
   readonly ids: IdSource
-  /** Above 1 where an attempt before may have had its effect. */
+  /** Above 1 if an attempt before may have had its effect. */
   readonly attempt: number
-  /** For the transaction of what is not met again by its ids: with it, no later attempt comes to run. */
-  readonly mark: Sql
-  /** From now on this is the answer. One that is too large is not kept, only that there was one. */
+  /** For the transaction of an effect that its ids do not make idempotent: no later attempt runs after it. */
+  readonly completionStatement: Sql
+  /** Stores the reply for repeated requests. Of one that is too large, only the status is stored. */
   keep(reply: KeptReply): Promise<void>
-  /** The next one who asks runs it again. */
+  /** Lets the next request run it again. */
   release(): Promise<void>
-  /** As if it had never been asked. */
+  /** Removes the claim. */
   forget(): Promise<void>
 }
 
-/** Whose rows are seen is settled by the scope. */
 type Scope = AdminScope | WorkspaceScope
 
 export class Idempotency {
@@ -50,7 +49,7 @@ export class Idempotency {
   }
 
   /**
-   * Claims the request, or finds how it was answered: in one round trip, which also clears a little of what is old.
+   * Claims the request or finds its stored reply, in one round trip, which also removes a few expired rows.
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
   async claim(scope: Scope, { id, request }: Asked): Promise<Claim | KeptReply> {
@@ -64,7 +63,7 @@ export class Idempotency {
       )
       .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [Claimed[]?, Seen[]?]
     if (claimed !== undefined) return this.#claim(scope, asked.id, claimed)
-    // Neither ours nor there: whoever held it has forgotten it in this very moment.
+    // Neither ours nor there: its holder has removed it in between.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
     if (!seen.request.equals(asked.request)) throw new Problem('idempotency_key_reused')
     if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
@@ -76,7 +75,7 @@ export class Idempotency {
     return JSON.parse(this.#secrets.open(purpose(asked.id), seen.reply).toString()) as KeptReply
   }
 
-  /** A request may hold a secret, which a digest alone lets whoever reads the table guess at. */
+  /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
   #keyed(request: Buffer): Buffer {
     return createHmac('sha256', this.#key).update(request).digest()
   }
@@ -84,14 +83,14 @@ export class Idempotency {
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
     const end = async (statement: Sql) =>
       void (await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
-    // Who outlived its lease no longer decides.
+    // An attempt that outlived its lease changes nothing.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
     return {
       ids: seededIds(Date.parse(made_at), (n) =>
         createHash('sha256').update(seed).update(`/${n}`).digest().subarray(0, 16),
       ),
       attempt,
-      mark: sql`update idempotency set done = true where ${mine}`,
+      completionStatement: sql`update idempotency set done = true where ${mine}`,
       keep: (reply) =>
         end(sql`update idempotency set status = ${reply.status}, reply = ${this.#sealed(id, reply)},
           held_until = null where ${mine}`),
@@ -100,7 +99,7 @@ export class Idempotency {
     }
   }
 
-  /** Sealed, since replies hold what is stored nowhere in the clear: the text of a new API key. */
+  /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
   #sealed(id: Buffer, reply: KeptReply): Buffer | null {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
@@ -108,9 +107,9 @@ export class Idempotency {
 }
 
 /**
- * When a key was first used within its day, and what ids are made of under it: for what is too long to be kept and sent
- * again, and so has to be met again piece by piece.
- * @param id SHA-256 of whose key it is
+ * When a key was first used within its day, and the seed of its ids: for requests whose effects are repeated piece by piece,
+ * since they are too long to be stored.
+ * @param id SHA-256 of the caller with its key
  */
 export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ seed: Buffer; atMs: number }> {
   const row = await scope.row<Claimed>(sql`
@@ -140,16 +139,16 @@ interface Seen {
   readonly done: boolean
 }
 
-/** What has expired begins a new day; what has not keeps what its ids are made of. */
+/** An expired row starts anew; any other keeps the seed of its ids. */
 const BEGUN_ANEW = sql`
       seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
       made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
       expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end`
 
 /**
- * Whether the claim was made nobody knows whose connection was lost: where it was, by this request and none before it, it
- * is taken back, or who asks again would be told for minutes that it is under way.
- * @throws always
+ * After a lost connection it is unknown if the claim was made. If it was, by this request and none before it, it is removed;
+ * else a repeated request would be in flight for minutes.
+ * @throws the given error
  */
 async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
   if (isAway(error))
@@ -162,10 +161,10 @@ async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): P
 
 const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'
 
-/** A request that is about to be claimed, with what its ids are to be made of. */
+/** A request to be claimed, with the seed of its ids. */
 type Claiming = Asked & { readonly seed: Buffer }
 
-/** Takes over what nobody runs any more, with its seed; what has expired begins anew. Those at once wait for the first. */
+/** Takes over an abandoned claim with its seed; an expired one starts anew. Concurrent requests wait for the first. */
 function insert({ id, request, seed }: Claiming): Sql {
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
@@ -181,13 +180,13 @@ function insert({ id, request, seed }: Claiming): Sql {
 }
 
 /**
- * The rows of a workspace and role lie on 256 shelves by the first byte of their digest. Each claim bounds its own
- * shelf, so that nobody counts them all, and what is dropped is the oldest; never what is still running.
+ * The rows of a workspace and role form 256 partitions by the first byte of their digest. Each claim bounds its own
+ * partition, so that none counts all rows; the oldest are dropped, and none that is running.
  */
 function trim(id: Buffer): Sql {
   const [low, high] = [Buffer.alloc(32, 0x00), Buffer.alloc(32, 0xff)]
   low[0] = high[0] = id[0] ?? 0
-  // Each step is an array that is found once: of a nested query the planner may ask again for every row.
+  // Each step is an array, which is computed once: a nested query might be repeated for every row.
   return sql`
     with shelf as (
       select id, row_number() over newest as n, sum(octet_length(reply)) over newest as bytes,

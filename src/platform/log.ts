@@ -1,14 +1,14 @@
-/** JSON log lines. Secrets are redacted by name and by look; nothing of a request's body is logged. */
+/** JSON log lines. Secrets are redacted by name and by pattern; no request body is logged. */
 
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { redactText } from '../core/redact.ts'
 
 export type Log = Logger
 
-/** Lines are written together, a quarter of a second late at most, and at the end of the process. */
-const TOGETHER = { minLength: 4_096, periodicFlush: 250, sync: false }
+/** Lines are buffered for at most a quarter of a second, and flushed at the end of the process. */
+const BUFFERED = { minLength: 4_096, periodicFlush: 250, sync: false }
 
-/** @param into where lines go; the process's output where absent */
+/** @param into the process's output by default */
 export function openLog(level: string, process: string, into?: DestinationStream): Log {
   const options = {
     level,
@@ -26,15 +26,15 @@ export function openLog(level: string, process: string, into?: DestinationStream
       ],
       censor: '[redacted]',
     },
-    // Whatever wrote it, and wherever in the line it stands.
+    // Redacts by pattern in the whole line.
     hooks: { streamWrite: redactText },
   }
-  return pino(options, into ?? pino.destination(TOGETHER))
+  return pino(options, into ?? pino.destination(BUFFERED))
 }
 
 /**
- * The same log for lines whose members the platform itself names, none of them after a secret: nobody looks for such
- * names, which takes most of what a line costs. What looks like a secret is still taken out.
+ * The same log for lines whose fields the platform names, none of them a secret: redaction by name, which takes most of the
+ * time of a line, is off. Redaction by pattern stays on.
  */
 export function plainLines(log: Log): Log {
   return log.child({}, { redact: [] })

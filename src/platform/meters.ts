@@ -31,7 +31,7 @@ export class Meters {
     this.#log = log
   }
 
-  /** One request that was answered. Costs no I/O. */
+  /** Counts an answered request. Does no I/O. */
   count(ref: WorkspaceRef, status: number, ms: number): void {
     const meter = this.#meterOf(ref)
     meter.requests += 1
@@ -55,7 +55,7 @@ export class Meters {
     return made
   }
 
-  /** Adds what was counted to the database. What cannot be written now is kept for the next time. */
+  /** Adds the counts to the database. Counts that cannot be written now are kept for the next time. */
   flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -70,13 +70,13 @@ export class Meters {
     try {
       await this.#system.rows(addAll([...taken.values()]))
     } catch (error) {
-      this.#log.warn({ err: error }, 'meters are kept for the next time')
-      this.#giveBack(taken)
+      this.#log.warn({ err: error }, 'writing meters failed')
+      this.#restore(taken)
     }
   }
 
-  /** A database that stays away must not fill the memory: the oldest minutes are given up. */
-  #giveBack(taken: Map<string, Meter>): void {
+  /** While the database is unavailable, the oldest minutes are dropped, so that memory stays bounded. */
+  #restore(taken: Map<string, Meter>): void {
     for (const [name, meter] of taken) {
       const newer = this.#meters.get(name)
       if (newer === undefined) this.#meters.set(name, meter)
@@ -97,7 +97,7 @@ function add(to: Meter, from: Meter): void {
   for (const [bucket, count] of from.buckets.entries()) to.buckets[bucket] = (to.buckets[bucket] ?? 0) + count
 }
 
-/** Bucket i holds what took less than 2^(i/2) ms and not less than the bucket before. */
+/** Bucket i counts requests of less than 2^(i/2) ms, and not less than the bucket before. */
 function bucketOf(ms: number): number {
   const bucket = ms < 1 ? 0 : Math.floor(Math.log2(ms) * 2) + 1
   return Math.min(bucket, LIMITS.meterBuckets - 1)

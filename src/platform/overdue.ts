@@ -1,4 +1,4 @@
-/** Looks for executions that a crash may have left behind, and for places nobody has handed on: one process at a time. */
+/** Finds executions that a crash may have left behind, and free slots that nothing has taken: on one process at a time. */
 
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
@@ -6,53 +6,53 @@ import type { Log } from './log.ts'
 import type { Database } from './pg/database.ts'
 import { sql } from './pg/sql.ts'
 import type { SystemScope } from './system.ts'
-import { type Held, Turn } from './turn.ts'
+import { LeaderTask, type Lease } from './turn.ts'
 
-/** What is to be looked into, within its own workspace. */
-export type Suspect = { readonly ref: WorkspaceRef } & (
+/** To be repaired within its own workspace. */
+export type Candidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
-  /** A flow and a key whose places are free while somebody waits. */
+  /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
 )
 
-const DUTY = { reason: 'mender', lock: 7_302_519, waits: 'nobody looks after executions' } as const
+const TASK = { reason: 'mender', lock: 7_302_519, waits: 'reconciling executions failed' } as const
 const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.mending
 
-export class Overdue {
-  readonly #turn: Turn
+export class ExecutionReconciler {
+  readonly #task: LeaderTask
   readonly #log: Log
 
   constructor(database: Database, log: Log) {
-    this.#turn = new Turn(database, DUTY, log)
+    this.#task = new LeaderTask(database, TASK, log)
     this.#log = log
   }
 
-  /** Runs until it is closed. Every worker does so; the others wait for their turn. */
-  start(look: (suspect: Suspect) => Promise<void>): void {
-    this.#turn.start((held) => this.#watch(held, look))
+  /** Runs until it is closed. Every worker starts it; one of them is the leader. */
+  start(repair: (candidate: Candidate) => Promise<void>): void {
+    this.#task.start((lease) => this.#watch(lease, repair))
   }
 
-  /** Finishes what it is looking into. */
+  /** Finishes the repairs under way. */
   close(): Promise<void> {
-    return this.#turn.close()
+    return this.#task.close()
   }
 
-  async #watch(held: Held, look: (suspect: Suspect) => Promise<void>): Promise<void> {
-    // Whoever was before us may have died in the midst of something that Temporal takes up again by itself.
-    await held.wait(soonSeconds * 1_000)
-    while (!held.isOver) {
-      const found = await suspects(held.system)
-      await Promise.all(found.map((suspect) => this.#lookInto(suspect, look)))
-      held.wentWell()
-      await held.wait(pollMs)
+  async #watch(lease: Lease, repair: (candidate: Candidate) => Promise<void>): Promise<void> {
+    // The leader before may have died in the middle of work that Temporal resumes by itself.
+    await lease.wait(soonSeconds * 1_000)
+    while (!lease.isOver) {
+      const found = await candidates(lease.system)
+      await Promise.all(
+        found.map((candidate) =>
+          // A candidate that cannot be repaired now is found again.
+          repair(candidate).catch((error: unknown) =>
+            this.#log.warn({ err: error, candidate }, 'execution repair failed'),
+          ),
+        ),
+      )
+      lease.resetBackoff()
+      await lease.wait(pollMs)
     }
-  }
-
-  /** One that cannot be mended now is found again. */
-  async #lookInto(suspect: Suspect, look: (suspect: Suspect) => Promise<void>): Promise<void> {
-    await look(suspect).catch((error: unknown) =>
-      this.#log.warn({ err: error, suspect }, 'an execution is not mended yet'),
-    )
   }
 }
 
@@ -63,16 +63,16 @@ interface Row {
   readonly key: string
 }
 
-async function suspects(system: SystemScope): Promise<Suspect[]> {
-  const [due, behind, free] = (await system.batch(DUE, IN_THE_WAY, FREE)) as unknown as Row[][]
+async function candidates(system: SystemScope): Promise<Candidate[]> {
+  const [due = [], blocking = [], free = []] = (await system.batch(DUE, BLOCKING, FREE)) as unknown as Row[][]
   const refOf = (row: Row) => ({ tenantId: row.tenant_id, workspaceId: row.workspace_id })
   return [
-    ...[...(due ?? []), ...(behind ?? [])].map((row) => ({ ref: refOf(row), execution: row.id })),
-    ...(free ?? []).map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
+    ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
+    ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
   ]
 }
 
-/** Open for a while, or not begun in time. Who waits in a queue is nobody's fault. */
+/** Executions that have been open for a while, or were not started in time; waiting in a queue is normal. */
 const DUE = sql`
   with due as (
     select tenant_id, workspace_id, id from executions where ended_at is null and due_at < now()
@@ -84,8 +84,8 @@ const DUE = sql`
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
 
-/** Those who have a place that others wait for, or have not begun since they have it, or not heard of it. */
-const IN_THE_WAY = sql`
+/** Executions with a slot that others wait for, or that have not started, or have not confirmed it, since they have it. */
+const BLOCKING = sql`
   with suspects as (
     select a.tenant_id, a.workspace_id, a.execution_id from admissions a
     where a.state = 'admitted' and a.checked_at < now() - make_interval(secs => ${soonSeconds}::integer)
@@ -100,7 +100,7 @@ const IN_THE_WAY = sql`
   where a.tenant_id = s.tenant_id and a.workspace_id = s.workspace_id and a.execution_id = s.execution_id
   returning a.tenant_id, a.workspace_id, a.execution_id as id`
 
-/** Heads of queues with a free place before them, in workspaces where something may begin. */
+/** Heads of queues with a free slot, in active workspaces. */
 const FREE = sql`
   select q.tenant_id, q.workspace_id, q.flow_id as id, q.key from admissions q
     join workspaces w on w.id = q.workspace_id and w.state = 'active'

@@ -1,4 +1,4 @@
-/** Retries with exponential backoff, and the delays for loops that go on by themselves. */
+/** Retries transient errors with exponential backoff, and supplies the delays of endless loops. */
 
 import { Problem } from '../core/problem.ts'
 
@@ -25,7 +25,7 @@ export class Backoff {
     return ms
   }
 
-  /** Something went well: the next delay is the shortest again. */
+  /** After a success: the next delay is the shortest again. */
   reset(): void {
     this.#ms = this.#bounds.min
   }
@@ -36,7 +36,7 @@ const TRANSIENT: readonly string[] = ['dependency_unavailable', 'overloaded', 'q
 const isAway = (error: unknown) => error instanceof Problem && TRANSIENT.includes(error.code)
 
 /**
- * Does the work again while it fails transiently: a worker that gave up at once would spend an attempt of a flow's call.
+ * Repeats the work while it fails transiently: a worker that gave up at once would spend an attempt of a flow's call.
  * @param budgetMs no attempt begins later than this
  * @throws the last error of `work`: at once if it is not transient, else when the budget is spent
  */

@@ -1,26 +1,25 @@
-/** A ref's Temporal Schedules. Their ids are built here from the ref and a row, and never read back. */
+/** The Temporal Schedules of a tenant reference. Their ids are built here from the reference and a row, and never read back. */
 
 import {
   ScheduleAlreadyRunning,
+  type ScheduleClient,
   ScheduleNotFoundError,
   ScheduleOverlapPolicy,
   type ScheduleSpec,
 } from '@temporalio/client'
 import { type TenantRef, workflowId } from '../core/tenant.ts'
-import { openLine, sealedFor } from './payloads/raw-values.ts'
-import { attributesOf } from './search-attributes.ts'
-import type { Start, Temporal } from './temporal.ts'
+import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './payloads/raw-values.ts'
 
-/** When it starts its workflow, and what it does while one goes on. */
+/** When a schedule starts its workflow, and what it does while an earlier one runs. */
 export interface Timing {
   /** Five fields each, as Temporal takes them. */
   readonly crons: readonly string[]
   readonly everyMs?: number
-  /** IANA; UTC where none is named. */
+  /** IANA name; UTC by default. */
   readonly timezone?: string
   readonly jitterMs?: number
   readonly overlap: keyof typeof OVERLAPS
-  /** What was missed for longer than this, because Temporal was away, is not made up for. */
+  /** A start that Temporal missed while it was unavailable is made up for only within this time. */
   readonly catchUpMs: number
 }
 
@@ -32,100 +31,107 @@ const OVERLAPS = {
   allow_all: ScheduleOverlapPolicy.ALLOW_ALL,
 } as const
 
-/** What it starts each time: as {@link Start}, but that Temporal appends the time to the id. */
+/** The start of each time. Temporal appends the time to the workflow id. */
 export interface Scheduled extends Start {
   readonly timing: Timing
   readonly paused: boolean
   readonly note: string
 }
 
-/** How a schedule stands. */
-export interface ScheduleStanding {
+export interface ScheduleStatus {
   readonly next: readonly Date[]
   readonly taken: number
-  /** Not begun since another run went on. */
+  /** Not started because another execution was running. */
   readonly skipped: number
-  /** Not begun since Temporal was away for too long. */
+  /** Not started because Temporal was unavailable for too long. */
   readonly missed: number
 }
 
+/** A call about schedules, with the deadline and the errors of all calls. */
+type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
+
+/** All methods throw Problem `dependency_unavailable`. */
 export class Schedules {
   readonly #ref: TenantRef
-  readonly #temporal: Temporal
+  readonly #call: CallSchedules
 
-  constructor(ref: TenantRef, temporal: Temporal) {
+  constructor(ref: TenantRef, call: CallSchedules) {
     this.#ref = ref
-    this.#temporal = temporal
+    this.#call = call
   }
 
-  /** Makes a schedule, or brings it to what is said here. @throws Problem `dependency_unavailable` */
+  /** Creates or updates a schedule. */
   async put(scheduled: Scheduled): Promise<void> {
     const options = optionsOf(this.#ref, scheduled)
     const { scheduleId: id, ...changed } = options
-    await this.#temporal.scheduling(async (client) => {
-      // Another may make it, or take it away, in between: one of the two is told so, and looks again.
+    await this.#call(async (client) => {
+      const update = () => client.getHandle(id).update(() => changed)
+      // Another process may create or delete it in between: then one of the two calls fails, and both are repeated.
       for (;;) {
-        if (
-          await unless(
-            ScheduleNotFoundError,
-            client.getHandle(id).update(() => changed),
-          )
-        )
-          return
-        if (await unless(ScheduleAlreadyRunning, client.create(options))) return
+        if (await succeeds(ScheduleNotFoundError, update())) return
+        if (await succeeds(ScheduleAlreadyRunning, client.create(options))) return
       }
     })
   }
 
-  /** One that is not there stays so. @throws Problem `dependency_unavailable` */
+  /** Does nothing if there is no such schedule. */
   async remove(subject: string, uuid: string): Promise<void> {
     const id = workflowId(this.#ref, subject, uuid)
-    await this.#temporal.scheduling((client) => unless(ScheduleNotFoundError, client.getHandle(id).delete()))
+    await this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))
   }
 
-  /** Undefined where there is none. @throws Problem `dependency_unavailable` */
-  async standing(subject: string, uuid: string): Promise<ScheduleStanding | undefined> {
+  /** @returns undefined if there is no such schedule */
+  async status(subject: string, uuid: string): Promise<ScheduleStatus | undefined> {
     const id = workflowId(this.#ref, subject, uuid)
-    return this.#temporal.scheduling(async (client) => {
-      const told = client.getHandle(id).describe()
-      if (!(await unless(ScheduleNotFoundError, told))) return undefined
-      const { info } = await told
-      return {
-        next: info.nextActionTimes,
-        taken: info.numActionsTaken,
-        skipped: info.numActionsSkippedOverlap,
-        missed: info.numActionsMissedCatchupWindow,
+    const found = await this.#call((client) =>
+      unlessThrown(ScheduleNotFoundError, client.getHandle(id).describe()),
+    )
+    return (
+      found && {
+        next: found.info.nextActionTimes,
+        taken: found.info.numActionsTaken,
+        skipped: found.info.numActionsSkippedOverlap,
+        missed: found.info.numActionsMissedCatchupWindow,
       }
-    })
+    )
   }
 }
 
-/** Whether the work was done; not where it failed with this error. */
-async function unless(
-  refusal: abstract new (...of: never[]) => Error,
+/** @returns undefined if the work fails with this class of error */
+export async function unlessThrown<T>(
+  expected: abstract new (...args: never[]) => Error,
+  work: Promise<T>,
+): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof expected) return undefined
+    throw error
+  })
+}
+
+async function succeeds(
+  expected: Parameters<typeof unlessThrown>[0],
   work: Promise<unknown>,
 ): Promise<boolean> {
-  try {
-    await work
-    return true
-  } catch (error) {
-    if (error instanceof refusal) return false
-    throw error
-  }
+  return (
+    (await unlessThrown(
+      expected,
+      work.then(() => true),
+    )) === true
+  )
 }
 
 function optionsOf(ref: TenantRef, scheduled: Scheduled) {
   const { subject, uuid, timing, paused, note } = scheduled
   const id = workflowId(ref, subject, uuid)
-  const attributes = attributesOf(ref, scheduled.attributes)
-  // Named apart, since the type of the options has forgotten `priority`, which is passed on all the same.
+  const attributes = searchAttributesOf(ref, scheduled.attributes)
+  // A variable of its own: the type of the options lacks `priority`, which the client passes on all the same.
   const action = {
     type: 'startWorkflow' as const,
     workflowType: scheduled.type,
     workflowId: id,
     taskQueue: scheduled.queue,
-    args: sealedFor(`start:${scheduled.type}`, scheduled.input),
-    staticSummary: openLine(scheduled.summary),
+    args: withPurpose(`start:${scheduled.type}`, scheduled.input),
+    staticSummary: plaintextSummary(scheduled.summary),
     typedSearchAttributes: attributes,
     priority: { fairnessKey: ref.tenantId },
   }

@@ -1,14 +1,13 @@
-/** Sealing of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
+/** Encryption of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
 
-import { createHmac, hkdfSync } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { openWith, sealWith } from './sealing.ts'
 
 export class Secrets {
   readonly #master: Buffer
-  /** By purpose: to derive one takes longer than to seal with it. */
+  /** By purpose: deriving a key takes longer than encrypting with it. */
   readonly #keys = new LRUCache<string, Buffer>({
     max: LIMITS.sealingKeysMax,
     memoMethod: (purpose) => Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32)),
@@ -19,39 +18,62 @@ export class Secrets {
     this.#master = Buffer.from(masterKey, 'base64')
   }
 
-  /** What is sealed for one purpose opens for no other. */
+  /** Encrypts for this purpose only. */
   seal(purpose: string, plain: Buffer): Buffer {
-    return sealWith(this.#keys.memo(purpose), plain)
+    return encrypt(this.#keys.memo(purpose), plain)
   }
 
-  /** @throws Error where the text was changed, or sealed for another purpose or under another master key */
+  /** @throws Error if the text was changed, or encrypted for another purpose or under another master key */
   open(purpose: string, sealed: Buffer): Buffer {
-    return openWith(this.#keys.memo(purpose), sealed)
+    return decrypt(this.#keys.memo(purpose), sealed)
   }
 
-  /** A secret that need not be stored, since it follows from the master key: 32 bytes in base64url. */
+  /** A secret that follows from the master key, and is not stored: 32 bytes in base64url. */
   derive(purpose: string): string {
     return deriveSecret(this.#master.toString('base64'), purpose)
   }
 }
 
-/** As {@link Secrets.derive}, for a caller that has the master key alone. */
+/** As {@link Secrets.derive}, with the master key in base64. */
 export function deriveSecret(masterKey: string, purpose: string): string {
   return createHmac('sha256', Buffer.from(masterKey, 'base64'))
     .update(`tenon:derive:${purpose}`)
     .digest('base64url')
 }
 
-/** What only one workspace opens again, and for the same purpose only. */
+/** The purpose within one workspace. */
 export const purposeIn = ({ tenantId, workspaceId }: WorkspaceRef, purpose: string): string =>
   `workspace:${tenantId}:${workspaceId}:${purpose}`
 
-/** The client that `tenon token` uses; its secret follows from the master key. */
+/** The OAuth client of `tenon token`; its secret is derived. */
 export const OPERATOR_CLIENT = 'tenon-operator'
 
-/** Purposes that more than one process derives. */
+/** Derived secrets that several processes use. */
 export const DERIVED = {
   appPassword: 'database:tenon_app',
   builderPassword: 'database:tenon_builder',
   operatorSecret: 'client:operator',
 } as const
+
+const IV_BYTES = 12
+const TAG_BYTES = 16
+
+/**
+ * @param key 32 bytes
+ * AES-256-GCM: iv ‖ tag ‖ ciphertext.
+ * @param about associated data, which is not stored
+ */
+export function encrypt(key: Buffer, plain: Buffer, about = ''): Buffer {
+  const iv = randomBytes(IV_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(about))
+  const body = Buffer.concat([cipher.update(plain), cipher.final()])
+  return Buffer.concat([iv, cipher.getAuthTag(), body])
+}
+
+/** @throws Error if the text was changed, or encrypted with another key or other associated data */
+export function decrypt(key: Buffer, sealed: Buffer, about = ''): Buffer {
+  const iv = sealed.subarray(0, IV_BYTES)
+  const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
+  decipher.setAAD(Buffer.from(about)).setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
+  return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()])
+}

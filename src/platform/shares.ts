@@ -1,4 +1,4 @@
-/** Keeps what all tenants use from being held by one: each has a share, and waits in its own queue for more. */
+/** A semaphore for each key, with a FIFO wait queue and a timeout: no tenant occupies all of a shared resource. */
 
 import { Problem } from '../core/problem.ts'
 
@@ -7,72 +7,68 @@ interface Queue {
   readonly waiting: (() => void)[]
 }
 
-export class Shares {
+export class KeyedSemaphore {
   readonly #max: number
   readonly #waitMs: number
   readonly #queues = new Map<string, Queue>()
 
-  /** @param max what one holder may have at a time */
+  /** @param max slots of each key */
   constructor(max: number, waitMs: number) {
     this.#max = max
     this.#waitMs = waitMs
   }
 
   /**
-   * Waits for a place of the holder's share.
-   * @returns how to give it back; doing so twice is harmless
-   * @throws Problem `overloaded` where none was given back in time
+   * Waits for a slot of the key.
+   * @returns releases the slot; idempotent
+   * @throws Problem `overloaded`, with this detail, if no slot was released in time
    */
-  async take(holder: string, detail: string): Promise<() => void> {
-    const free = this.tryTake(holder)
-    if (free !== undefined) return free
-    const queue = this.#queueOf(holder)
-    await this.#turn(queue, detail)
-    return this.#once(holder, queue)
+  async acquire(key: string, detail: string): Promise<() => void> {
+    const release = this.tryAcquire(key)
+    if (release !== undefined) return release
+    const queue = this.#queueOf(key)
+    await this.#wait(queue, detail)
+    return this.#releaser(key, queue)
   }
 
-  /** A place of the holder's share that is free now. @returns how to give it back; undefined where there is none */
-  tryTake(holder: string): (() => void) | undefined {
-    const queue = this.#queueOf(holder)
+  /** @returns releases the slot; undefined if none is free now */
+  tryAcquire(key: string): (() => void) | undefined {
+    const queue = this.#queueOf(key)
     if (queue.held >= this.#max) return undefined
     queue.held += 1
-    return this.#once(holder, queue)
+    return this.#releaser(key, queue)
   }
 
-  #queueOf(holder: string): Queue {
-    const queue = this.#queues.get(holder) ?? { held: 0, waiting: [] }
-    this.#queues.set(holder, queue)
+  #queueOf(key: string): Queue {
+    const queue = this.#queues.get(key) ?? { held: 0, waiting: [] }
+    this.#queues.set(key, queue)
     return queue
   }
 
-  #once(holder: string, queue: Queue): () => void {
-    let given = false
+  #releaser(key: string, queue: Queue): () => void {
+    let isReleased = false
     return () => {
-      if (given) return
-      given = true
-      this.#giveBack(holder, queue)
+      if (isReleased) return
+      isReleased = true
+      // The next in the queue takes the slot over, so that no later caller gets in between.
+      const next = queue.waiting.shift()
+      if (next === undefined) queue.held -= 1
+      else next()
+      if (queue.held === 0) this.#queues.delete(key)
     }
   }
 
-  /** Who is next takes the place over, so that nobody who comes later gets between. */
-  #giveBack(holder: string, queue: Queue): void {
-    const next = queue.waiting.shift()
-    if (next === undefined) queue.held -= 1
-    else next()
-    if (queue.held === 0) this.#queues.delete(holder)
-  }
-
-  #turn({ waiting }: Queue, detail: string): Promise<void> {
+  #wait({ waiting }: Queue, detail: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => {
-        waiting.splice(waiting.indexOf(mine), 1)
+      const timer = setTimeout(() => {
+        waiting.splice(waiting.indexOf(proceed), 1)
         reject(new Problem('overloaded', { detail }))
       }, this.#waitMs)
-      const mine = () => {
-        clearTimeout(late)
+      const proceed = () => {
+        clearTimeout(timer)
         resolve()
       }
-      waiting.push(mine)
+      waiting.push(proceed)
     })
   }
 }

@@ -1,11 +1,10 @@
-/** What the platform does for itself, before any tenant is known. Every use names its reason. */
+/** Statements that the platform runs for itself, before any tenant is known. Every use names its reason. */
 
-import type { Row } from './pg/batch.ts'
-import type { Batches } from './pg/database.ts'
-import type { Mandate } from './pg/mandate.ts'
+import type { Row, SessionContext } from './pg/batch.ts'
+import { type StatementExecutor, Statements } from './pg/database.ts'
 import type { Sql } from './pg/sql.ts'
 
-/** The few reasons there are; test/walls pins who uses which. */
+/** test/walls pins which files use which. */
 export type Reason =
   | 'authenticate'
   | 'signing-keys'
@@ -19,48 +18,39 @@ export type Reason =
   | 'triggers'
   | 'audit'
 
-const MANDATE: Mandate = { mask: 'tenon_operator', tenant: '', workspace: '', statementTimeoutMs: 5_000 }
-/** Sees the changes that are to be passed on, and nothing else. */
-const RELAY: Mandate = { ...MANDATE, mask: 'tenon_relay' }
-/** Sees which executions are open, and nothing of what they carry. */
-const MENDER: Mandate = { ...MANDATE, mask: 'tenon_mender' }
-/** Sees whose a trigger is, and how far it has heard. */
-const TRIGGERS: Mandate = { ...MANDATE, mask: 'tenon_triggers' }
-/** Sees accounts, clients, and what the issuer keeps. */
-const ISSUER: Mandate = { ...MANDATE, mask: 'tenon_issuer' }
-const MANDATES: Partial<Record<Reason, Mandate>> = {
-  relay: RELAY,
-  mender: MENDER,
-  triggers: TRIGGERS,
+const OPERATOR: SessionContext = {
+  role: 'tenon_operator',
+  tenant: '',
+  workspace: '',
+  statementTimeoutMs: 5_000,
+}
+/** Accounts, clients, and the state of the issuer. */
+const ISSUER: SessionContext = { ...OPERATOR, role: 'tenon_issuer' }
+const CONTEXTS: Partial<Record<Reason, SessionContext>> = {
+  /** The changes to be published, and nothing else. */
+  relay: { ...OPERATOR, role: 'tenon_relay' },
+  /** Which executions are open, and nothing of their content. */
+  mender: { ...OPERATOR, role: 'tenon_mender' },
+  /** To which tenant a trigger belongs, and its stream offsets. */
+  triggers: { ...OPERATOR, role: 'tenon_triggers' },
   issuer: ISSUER,
   'signing-keys': ISSUER,
 }
 
 /**
- * Sees the metadata of all tenants, no document of any; the relay, documents that have just changed and nothing else.
- * No scope turns into one, nor the other way round.
+ * By default, sees the metadata of all tenants and no document of any. No scope of a caller becomes one, nor the reverse.
  */
-export class SystemScope {
-  readonly reason: Reason
-  readonly #database: Batches
+export class SystemScope extends Statements {
+  readonly #context: SessionContext
+  readonly #database: StatementExecutor
 
-  constructor(reason: Reason, database: Batches) {
-    this.reason = reason
+  constructor(reason: Reason, database: StatementExecutor) {
+    super()
+    this.#context = CONTEXTS[reason] ?? OPERATOR
     this.#database = database
   }
 
-  /** Statements as one transaction in one round trip; rows per statement. */
-  batch(...statements: Sql[]): Promise<Row[][]> {
-    return this.#database.batch(MANDATES[this.reason] ?? MANDATE, statements)
-  }
-
-  async rows<T extends object>(statement: Sql): Promise<T[]> {
-    const [rows = []] = await this.batch(statement)
-    return rows as (T & Row)[]
-  }
-
-  async row<T extends object>(statement: Sql): Promise<T | undefined> {
-    const [row] = await this.rows<T>(statement)
-    return row
+  override batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#database.batch(this.#context, statements)
   }
 }

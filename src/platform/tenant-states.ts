@@ -1,4 +1,4 @@
-/** Whether tenants and workspaces are active. Every door asks: credentials and runs live longer than a state. */
+/** States of tenants and workspaces, cached. Every entry point checks them: credentials and executions outlive a state. */
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
@@ -7,17 +7,17 @@ import { sql } from './pg/sql.ts'
 import { SystemScope } from './system.ts'
 import { TtlCache } from './ttl-cache.ts'
 
-/** The states of a tenant and, where one is meant, of its workspace. */
-export interface States {
+/** The state of a tenant and, if one was asked for, of its workspace. */
+export interface TenantState {
   readonly tenantId: TenantId
   readonly tenant: string
-  /** Null where the tenant has no such workspace. */
+  /** Null if the tenant has no such workspace. */
   readonly workspace?: string | null
-  /** Of the tenant's last change of these states: a greater number is the later one. */
+  /** Number of the tenant's last change of these states; a greater one is later. */
   readonly seq: number
 }
 
-/** Where nothing goes on until it is resumed; `seq` tells when that was so. */
+/** Nothing runs until the tenant or workspace is resumed; `seq` is that of the state. */
 export class Suspended extends Problem {
   declare readonly code: SuspendedCode
   readonly seq: number
@@ -30,7 +30,7 @@ export class Suspended extends Problem {
 
 export type SuspendedCode = 'tenant_suspended' | 'workspace_suspended'
 
-/** What keeps its holders out; undefined where both are active. */
+/** Why credentials are rejected; undefined if both are active. */
 export function suspensionOf(tenant: string, workspace: string | null = 'active'): SuspendedCode | undefined {
   if (tenant !== 'active') return 'tenant_suspended'
   if (workspace === 'active') return undefined
@@ -39,19 +39,19 @@ export function suspensionOf(tenant: string, workspace: string | null = 'active'
 
 export class TenantStates {
   readonly #system: SystemScope
-  readonly #known = new TtlCache<States | undefined>()
-  readonly #active = new TtlCache<States>()
+  readonly #known = new TtlCache<TenantState | undefined>()
+  readonly #active = new TtlCache<TenantState>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('tenant-states', database)
   }
 
-  /** As remembered for a few seconds, or asked. Undefined where there is no such tenant. */
-  of(tenantId: TenantId, workspaceId?: WorkspaceId): Promise<States | undefined> {
+  /** Cached for a few seconds. Undefined if there is no such tenant. */
+  of(tenantId: TenantId, workspaceId?: WorkspaceId): Promise<TenantState | undefined> {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, () => this.#ofTenant(tenantId, workspaceId))
   }
 
-  /** How many streams it may have, where an operator has said so. */
+  /** The quota of event streams, if an operator has set one. */
   async streamsMax(tenantId: TenantId): Promise<number | undefined> {
     const row = await this.#system.row<{ max: number }>(
       sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
@@ -60,42 +60,37 @@ export class TenantStates {
   }
 
   /**
-   * For runs, which wait for their tenant to be resumed: only that it is active is remembered, so that who is refused
-   * is refused by what stands now.
-   * @returns undefined where the workspace is not that tenant's
+   * For executions, which wait for their tenant to be resumed: only active states are cached, so that a refusal is current.
+   * @returns undefined if the workspace is not that tenant's
    */
-  async ofRun({ tenantId, workspaceId }: WorkspaceRef): Promise<States | undefined> {
-    const name = `${tenantId}/${workspaceId}`
-    const known = this.#active.get(name)
-    if (known !== undefined) return known
-    const states = await this.#ofTenant(tenantId, workspaceId)
-    if (typeof states?.workspace !== 'string') return undefined
-    return this.#rememberActive(name, states)
+  async forExecution({ tenantId, workspaceId }: WorkspaceRef): Promise<TenantState | undefined> {
+    const state = await this.ofWorkspace(workspaceId)
+    return state?.tenantId === tenantId ? state : undefined
   }
 
-  /** Whose a workspace is, and how the two stand; that both are active is remembered for a few seconds. */
-  async ofWorkspace(workspaceId: WorkspaceId): Promise<States | undefined> {
+  /** The tenant of a workspace, and the states of both; cached for a few seconds if both are active. */
+  async ofWorkspace(workspaceId: WorkspaceId): Promise<TenantState | undefined> {
     const known = this.#active.get(workspaceId)
     if (known !== undefined) return known
-    const states = await this.#system.row<States>(sql`
+    const state = await this.#system.row<TenantState>(sql`
       select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
       from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`)
-    return states && this.#rememberActive(workspaceId, states)
+    if (state !== undefined && suspensionOf(state.tenant, state.workspace) === undefined)
+      this.#active.set(workspaceId, state)
+    return state
   }
 
-  #rememberActive(name: string, states: States): States {
-    if (suspensionOf(states.tenant, states.workspace) === undefined) this.#active.set(name, states)
-    return states
-  }
-
-  /** Makes this node ask again at once; others do within the cache's few seconds. */
+  /** Invalidates the cache of this node; other nodes read the state again after a few seconds. */
   forget(tenantId: TenantId): void {
-    this.#known.forget((states) => states?.tenantId === tenantId)
-    this.#active.forget((states) => states.tenantId === tenantId)
+    this.#known.forget((state) => state?.tenantId === tenantId)
+    this.#active.forget((state) => state.tenantId === tenantId)
   }
 
-  async #ofTenant(tenantId: TenantId, workspaceId: WorkspaceId | undefined): Promise<States | undefined> {
-    const row = await this.#system.row<States>(sql`
+  async #ofTenant(
+    tenantId: TenantId,
+    workspaceId: WorkspaceId | undefined,
+  ): Promise<TenantState | undefined> {
+    const row = await this.#system.row<TenantState>(sql`
       select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
       from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
       where t.id = ${tenantId}`)

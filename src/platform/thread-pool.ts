@@ -3,7 +3,6 @@
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { threadMsOf } from './thread-time.ts'
 
 const { size, waitingMax, waitMs, pollMs, wallFactor, wallBaseMs, memoryMb, stackMb } = LIMITS.threads
 
@@ -29,8 +28,8 @@ interface Queue {
   readonly waiting: Job[]
 }
 
-/** The messages of a thread: that it is ready, with its id at the system; then the outcome of each task. */
-type Message = { readonly ready: string } | { readonly value: unknown } | { readonly error: unknown }
+/** The messages of a thread: that it is ready; then the outcome of each task. */
+type Message = { readonly ready: true } | { readonly value: unknown } | { readonly error: unknown }
 
 export class ThreadPool {
   readonly #idle: Thread[] = []
@@ -51,7 +50,7 @@ export class ThreadPool {
     return new Promise<Ran<T>>((resolve, reject) => {
       const late = setTimeout(() => this.#giveUp(holder, job), waitMs)
       const job: Job = { ...task, end: resolve as (ran: Ran<unknown>) => void, fail: reject, late }
-      // Documents do not wait for the simulations of the same tenant.
+      // Validations do not wait for the simulations of the same tenant.
       const longer = queue.waiting.findIndex(({ cpuMs }) => cpuMs > job.cpuMs)
       queue.waiting.splice(longer < 0 ? queue.waiting.length : longer, 0, job)
       this.#dispatch()
@@ -86,7 +85,7 @@ export class ThreadPool {
       if (job === undefined) continue
       clearTimeout(job.late)
       queue.isRunning = true
-      // Behind all others for its next turn.
+      // The tenant moves to the end of the queue.
       this.#queues.delete(holder)
       this.#queues.set(holder, queue)
       void this.#start(holder, queue, job)
@@ -122,7 +121,7 @@ const full = () =>
 /** One worker thread, which runs one task at a time. */
 class Thread {
   readonly #worker = openWorker()
-  readonly #ready: Promise<string>
+  readonly #ready: Promise<void>
   #isOver = false
   /** The error that ended it. */
   #error: unknown
@@ -131,13 +130,13 @@ class Thread {
     this.#worker.once('exit', () => {
       this.#isOver = true
     })
-    // The task that waits for the thread learns of it by `#next`.
+    // A waiting task learns of it by `#next`.
     this.#worker.on('error', (error) => {
       this.#isOver = true
       this.#error = error
     })
     this.#ready = this.#next().then((message) => {
-      if (message !== undefined && 'ready' in message) return message.ready
+      if (message !== undefined && 'ready' in message) return
       throw new Error('A worker thread ended before it was ready.', { cause: this.#error })
     })
     this.#ready.catch(() => {})
@@ -155,30 +154,45 @@ class Thread {
   /** @throws Error as the task does */
   async run({ name, input, cpuMs }: ThreadTask): Promise<Ran<unknown>> {
     this.#worker.ref()
-    const id = await this.#ready
-    const clock = threadMsOf(id)
-    const watch = this.#stopAfter(cpuMs, clock)
+    await this.#ready
+    const clock = await this.#startClock(cpuMs)
     try {
       const next = this.#next()
       this.#worker.postMessage({ name, input })
       const message = await next
-      if (message === undefined) return { stopped: true, cpuMs: clock() }
+      if (message === undefined) return { stopped: true, cpuMs: clock.cpuMs }
       if ('error' in message) throw message.error
-      return { value: 'value' in message ? message.value : undefined, cpuMs: clock() }
+      await clock.read()
+      return { value: 'value' in message ? message.value : undefined, cpuMs: clock.cpuMs }
     } finally {
-      clearInterval(watch)
+      clock.stop()
       this.#worker.unref()
-      // The memory of one that was stopped is free before the next begins.
+      // The memory of a stopped thread is free before the next one starts.
       if (this.#isOver) await this.#worker.terminate()
     }
   }
 
-  /** By CPU time; by the wall clock only if far more time has passed than a busy machine explains. */
-  #stopAfter(cpuMs: number, clock: () => number): NodeJS.Timeout {
-    const endMs = performance.now() + wallBaseMs + wallFactor * cpuMs
-    return setInterval(() => {
-      if (clock() > cpuMs || performance.now() > endMs) void this.end()
+  /** Stops the thread by CPU time; by the wall clock only if far more time has passed than a busy machine explains. */
+  async #startClock(maxMs: number) {
+    const before = await this.#worker.cpuUsage()
+    const endMs = performance.now() + wallBaseMs + wallFactor * maxMs
+    const clock = {
+      cpuMs: 0,
+      // Fails if the thread has ended meanwhile.
+      read: () =>
+        this.#worker.cpuUsage(before).then(
+          ({ user, system }) => {
+            clock.cpuMs = (user + system) / 1_000
+          },
+          () => {},
+        ),
+      stop: () => clearInterval(timer),
+    }
+    const timer = setInterval(() => {
+      void clock.read()
+      if (clock.cpuMs > maxMs || performance.now() > endMs) void this.end()
     }, pollMs)
+    return clock
   }
 
   /** @returns undefined if the thread ends instead: it was stopped, or had too little memory */
@@ -195,12 +209,12 @@ class Thread {
   }
 }
 
-/** Packed, the program of the threads lies beside that of the process. */
+/** In the bundle, the program of the threads lies next to that of the process. */
 function openWorker(): Worker {
   const options = {
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: memoryMb, stackSizeMb: stackMb },
-    // No setting and no secret of the process is seen by it.
+    // The thread sees no setting and no secret of the process.
     env: {},
   }
   const program = import.meta.url.endsWith('.ts') ? '../resources/threads/main.ts' : 'threads.mjs'

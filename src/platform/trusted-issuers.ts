@@ -1,4 +1,4 @@
-/** The setting OIDC_ISSUERS: which issuers elsewhere are believed, what they may say, and where in a token it stands. */
+/** The setting OIDC_ISSUERS: external issuers that are trusted, for which tenants and roles, and where their claims are. */
 
 import { readFileSync } from 'node:fs'
 import Type, { type Static } from 'typebox'
@@ -65,30 +65,13 @@ const IssuerSchema = Type.Object({
 })
 
 type Given = Static<typeof IssuerSchema>
-type ClaimPath = readonly string[]
 
-/** An issuer that is believed, with its defaults. */
-export interface TrustedIssuer {
-  readonly issuer: string
-  readonly audience: readonly string[]
-  readonly jwksUri: string | undefined
-  readonly algorithms: readonly string[]
-  readonly typ: string
-  readonly claims: {
-    readonly tenant: ClaimPath
-    readonly workspace: ClaimPath
-    readonly roles: ClaimPath
-    readonly scope: ClaimPath
-  }
-  /** Its roles → ours. */
-  readonly roles: ReadonlyMap<string, string>
-  /** undefined: every tenant. */
-  readonly tenants: ReadonlySet<string> | undefined
-}
+/** A trusted issuer, with its defaults. */
+export type TrustedIssuer = Readonly<ReturnType<typeof withDefaults>>
 
 /**
  * @param text the setting: a JSON list, the path of a file that holds one, or empty
- * @returns the issuers, and a line for everything that is wrong; values are not shown
+ * @returns the issuers, and a line for each fault, without values
  */
 export function readIssuers(text: string): { issuers: TrustedIssuer[]; faults: string[] } {
   if (text.trim() === '') return { issuers: [], faults: [] }
@@ -96,15 +79,13 @@ export function readIssuers(text: string): { issuers: TrustedIssuer[]; faults: s
   if (list === undefined) return { issuers: [], faults: [fault] }
   const faults = list.flatMap((entry, at) => faultsOf(entry).map((line) => `[${at}]${line}`))
   if (faults.length > 0) return { issuers: [], faults }
-  const issuers = (list as Given[]).map(settled)
+  const issuers = (list as Given[]).map(withDefaults)
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length)
     return { issuers, faults: [' names an issuer twice.'] }
   return { issuers, faults: [] }
 }
 
-type List = { list: unknown[]; fault?: never } | { list?: never; fault: string }
-
-function listOf(text: string): List {
+function listOf(text: string): { list?: unknown[]; fault: string } {
   let value: unknown
   try {
     value = JSON.parse(text.startsWith('[') ? text : readFileSync(text, 'utf8'))
@@ -114,8 +95,10 @@ function listOf(text: string): List {
       fault: code === undefined ? ' is no valid JSON.' : ` names a file that cannot be read: ${code}.`,
     }
   }
-  if (Array.isArray(value) && value.length <= LIMITS.externalIssuers.max) return { list: value }
-  return { fault: ` is no list of at most ${LIMITS.externalIssuers.max} issuers.` }
+  const fault = ` is no list of at most ${LIMITS.externalIssuers.max} issuers.`
+  return Array.isArray(value) && value.length <= LIMITS.externalIssuers.max
+    ? { list: value, fault }
+    : { fault }
 }
 
 function faultsOf(entry: unknown): string[] {
@@ -132,7 +115,7 @@ function faultsOf(entry: unknown): string[] {
   return faults.length > 0 ? faults : contradictions(entry as Given)
 }
 
-/** What is of the right form, and dangerous or senseless all the same. */
+/** Settings that are well formed, but dangerous or contradictory. */
 function contradictions({ issuer, jwks_uri: jwksUri, roles, tenants }: Given): string[] {
   const faults: string[] = []
   if (!isSafe(issuer)) faults.push('.issuer is neither https nor a loopback address.')
@@ -143,31 +126,33 @@ function contradictions({ issuer, jwks_uri: jwksUri, roles, tenants }: Given): s
   return faults
 }
 
-/** Whoever can change the keys on their way can sign any token. */
+/** Keys must not be changed in transit: with them any token can be signed. */
 function isSafe(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, hostname } = new URL(text)
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
 }
 
-function settled(given: Given): TrustedIssuer {
-  const { claims = {}, roles, tenants } = given
+function withDefaults({ issuer, audience, jwks_uri, algorithms, typ, claims, roles, tenants }: Given) {
   const own = MAPPABLE.filter((role) => role !== 'operator').map((role) => [role, role] as const)
   return {
-    issuer: given.issuer,
-    audience: [given.audience].flat(),
-    jwksUri: given.jwks_uri,
-    algorithms: given.algorithms ?? ALGORITHMS,
-    typ: given.typ ?? 'at+jwt',
+    issuer,
+    audience: [audience].flat(),
+    jwksUri: jwks_uri,
+    algorithms: algorithms ?? ALGORITHMS,
+    typ: typ ?? 'at+jwt',
     claims: {
-      tenant: pathOf(claims.tenant ?? 'tenant_id'),
-      workspace: pathOf(claims.workspace ?? 'workspace_id'),
-      roles: pathOf(claims.roles ?? 'realm_access.roles'),
-      scope: pathOf(claims.scope ?? 'scope'),
+      tenant: pathOf(claims?.tenant ?? 'tenant_id'),
+      workspace: pathOf(claims?.workspace ?? 'workspace_id'),
+      roles: pathOf(claims?.roles ?? 'realm_access.roles'),
+      scope: pathOf(claims?.scope ?? 'scope'),
     },
-    roles: new Map(roles === undefined ? own : Object.entries(roles)),
+    /** Its roles → ours. */
+    roles: new Map<string, string>(roles === undefined ? own : Object.entries(roles)),
+    /** Undefined: every tenant. */
     tenants: tenants === '*' ? undefined : new Set(tenants),
   }
 }
 
-const pathOf = (path: string | string[]): ClaimPath => (typeof path === 'string' ? path.split('.') : path)
+const pathOf = (path: string | string[]): readonly string[] =>
+  typeof path === 'string' ? path.split('.') : path

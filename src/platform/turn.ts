@@ -1,4 +1,4 @@
-/** Work that one process at a time does for all: every worker waits for its turn, which a lock of its session says. */
+/** Runs a task on one process at a time, elected by an advisory lock of PostgreSQL. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../core/limits.ts'
@@ -8,97 +8,85 @@ import { sql } from './pg/sql.ts'
 import { Backoff } from './retry.ts'
 import { type Reason, SystemScope } from './system.ts'
 
-/** A kind of such work. */
-interface Duty {
+interface LeaderTaskSpec {
   readonly reason: Reason
-  /** An arbitrary number of ours, unlike all others. */
+  /** A number of our own for `pg_advisory_lock`, unlike all others. */
   readonly lock: number
-  /** What waits where it cannot be done, for the log. */
+  /** The log event of a failure. */
   readonly waits: string
 }
 
-/** For as long as it is our turn. */
-export interface Held {
-  /** On the connection that has the lock: when that is lost, so is the turn, and what it is asked fails. */
+/** Held while this process is the leader. */
+export interface Lease {
+  /** Uses the connection that holds the lock: if it breaks, its statements fail, and the lease is lost. */
   readonly system: SystemScope
-  /** Whether it is to end. */
+  /** True once the task is to end. */
   readonly isOver: boolean
-  /** Ends early where the work is to end. */
+  /** Ends early if the task is to end. */
   wait(ms: number): Promise<void>
-  /** Something was done: what fails next is tried again soon. */
-  wentWell(): void
+  /** After progress: the next failure is retried soon. */
+  resetBackoff(): void
 }
 
-export class Turn {
+export class LeaderTask {
   readonly #database: Database
-  readonly #duty: Duty
+  readonly #spec: LeaderTaskSpec
   readonly #log: Log
   readonly #stopped = new AbortController()
   #running: Promise<void> | undefined
   readonly #backoff = new Backoff(LIMITS.relayRetryMs)
 
-  constructor(database: Database, duty: Duty, log: Log) {
+  constructor(database: Database, spec: LeaderTaskSpec, log: Log) {
     this.#database = database
-    this.#duty = duty
+    this.#spec = spec
     this.#log = log
   }
 
-  /** Does the work whenever it is our turn, until it is closed. */
-  start(work: (held: Held) => Promise<void>): void {
+  /** Does the work whenever this process is elected, until it is closed. */
+  start(work: (lease: Lease) => Promise<void>): void {
     this.#running ??= this.#run(work)
   }
 
-  /** The work ends what it has begun. */
+  /** Waits for the work to finish what it has begun. */
   async close(): Promise<void> {
     this.#stopped.abort()
     await this.#running
   }
 
-  /** Tries again for as long as a server is away. */
-  async #run(work: (held: Held) => Promise<void>): Promise<void> {
-    while (!this.#hasStopped) {
+  async #run(work: (lease: Lease) => Promise<void>): Promise<void> {
+    while (!this.#isOver) {
       try {
-        await this.#take(work)
+        await this.#lead(work)
       } catch (error) {
         const retryMs = this.#backoff.next()
-        this.#log.warn({ err: error, retryMs }, this.#duty.waits)
+        this.#log.warn({ err: error, retryMs }, this.#spec.waits)
         await this.#wait(retryMs)
       }
     }
   }
 
-  async #take(work: (held: Held) => Promise<void>): Promise<void> {
+  async #lead(work: (lease: Lease) => Promise<void>): Promise<void> {
     const session = await this.#database.session()
+    const system = new SystemScope(this.#spec.reason, session)
+    const lock = sql`select pg_try_advisory_lock(${this.#spec.lock}) as "isOurs"`
+    const isOver = () => this.#isOver
     try {
-      const system = new SystemScope(this.#duty.reason, session)
-      while (!this.#hasStopped && !(await this.#isOurs(system))) await this.#wait(LIMITS.relayTurnMs)
-      await work(this.#held(system))
+      while (!this.#isOver && !(await system.row<{ isOurs: boolean }>(lock))?.isOurs)
+        await this.#wait(LIMITS.relayTurnMs)
+      await work({
+        system,
+        get isOver() {
+          return isOver()
+        },
+        wait: (ms) => this.#wait(ms),
+        resetBackoff: () => this.#backoff.reset(),
+      })
     } finally {
       session.end()
     }
   }
 
-  /** Until the session ends. */
-  async #isOurs(system: SystemScope): Promise<boolean> {
-    const row = await system.row<{ ours: boolean }>(
-      sql`select pg_try_advisory_lock(${this.#duty.lock}) as ours`,
-    )
-    return row?.ours === true
-  }
-
-  #held(system: SystemScope): Held {
-    const hasStopped = () => this.#hasStopped
-    return {
-      system,
-      get isOver() {
-        return hasStopped()
-      },
-      wait: (ms) => this.#wait(ms),
-      wentWell: () => this.#backoff.reset(),
-    }
-  }
-
-  get #hasStopped(): boolean {
+  get #isOver(): boolean {
     return this.#stopped.signal.aborted
   }
 

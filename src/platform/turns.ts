@@ -1,22 +1,22 @@
-/** How one request uses the thread that serves everybody: in short turns, and not without end. */
+/** A budget of CPU time for one request, which yields the thread to other requests. */
 
 import { setImmediate } from 'node:timers/promises'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 
-/** Whoever rests goes on one by one, so that between two requests of others there is one turn, not one of each. */
-let last: Promise<unknown> = Promise.resolve()
+/** Yields are resumed one by one, so that a new request waits for one of them, and not for all. */
+let lastYield: Promise<unknown> = Promise.resolve()
 
-const BY_THE_CLOCK_MS = 100
+const WALL_CLOCK_MS = 100
 
 /**
- * What counts is time of the processor: what others had of it is not the caller's fault. But the kernel takes a while
- * to tell it, so a request that has done little yet is measured by the clock, and charged no more than that little.
+ * Measures CPU time, so that a caller does not pay for others. The kernel reports it late, so a request that has used little
+ * yet is measured by the wall clock, and charged no more than that little.
  */
-function stopwatch(byTheClock: boolean): () => number {
-  if (byTheClock) {
-    const begunMs = performance.now()
-    return () => Math.min(performance.now() - begunMs, BY_THE_CLOCK_MS)
+function startStopwatch(byWallClock: boolean): () => number {
+  if (byWallClock) {
+    const startMs = performance.now()
+    return () => Math.min(performance.now() - startMs, WALL_CLOCK_MS)
   }
   const before = process.cpuUsage()
   return () => {
@@ -25,27 +25,31 @@ function stopwatch(byTheClock: boolean): () => number {
   }
 }
 
-/** For a loop whose steps may each take long, over what a caller has sent. */
-export class Turns {
-  readonly #mostMs: number
+/** For a loop over what a caller sent, whose steps may each take long. */
+export class CpuBudget {
+  readonly #maxMs: number
   #spentMs = 0
-  #turnMs = 0
+  #sinceYieldMs = 0
 
-  /** @param mostMs of the processor, for all of it */
-  constructor(mostMs: number = LIMITS.planningMs) {
-    this.#mostMs = mostMs
+  /** @param maxMs CPU time of all steps */
+  constructor(maxMs: number = LIMITS.planningMs) {
+    this.#maxMs = maxMs
   }
 
-  /** @throws Problem `validation_too_costly` where what was done before took too long; and as `work` does */
-  take<T>(work: () => T): T {
-    if (this.#spentMs > this.#mostMs) throw tooCostly(this.#mostMs)
-    const spentMs = stopwatch(this.#spentMs < BY_THE_CLOCK_MS)
+  /** @throws Problem `validation_too_costly` if the budget is spent; and as `work` does */
+  run<T>(work: () => T): T {
+    if (this.#spentMs > this.#maxMs)
+      throw new Problem('validation_too_costly', {
+        detail: `The documents before this one took more than ${this.#maxMs / 1_000} s of the processor.`,
+        hint: 'Send fewer documents at a time, or simplify patterns and alternatives of the schema.',
+      })
+    const elapsedMs = startStopwatch(this.#spentMs < WALL_CLOCK_MS)
     try {
       return work()
     } finally {
-      const ms = spentMs()
+      const ms = elapsedMs()
       this.#spentMs += ms
-      this.#turnMs += ms
+      this.#sinceYieldMs += ms
     }
   }
 
@@ -54,18 +58,12 @@ export class Turns {
     this.#spentMs += cpuMs
   }
 
-  /** Lets others go first, where this one has held the thread for a while. */
-  rest(): Promise<void> | undefined {
-    if (this.#turnMs < LIMITS.turnMs) return undefined
-    this.#turnMs = 0
-    const mine = last.then(() => setImmediate())
-    last = mine
+  /** Lets other requests go first; undefined if this one has not held the thread for long. */
+  yield(): Promise<void> | undefined {
+    if (this.#sinceYieldMs < LIMITS.turnMs) return undefined
+    this.#sinceYieldMs = 0
+    const mine = lastYield.then(() => setImmediate())
+    lastYield = mine
     return mine
   }
 }
-
-const tooCostly = (mostMs: number) =>
-  new Problem('validation_too_costly', {
-    detail: `The documents before this one took more than ${mostMs / 1_000} s of the processor.`,
-    hint: 'Send fewer documents at a time, or simplify patterns and alternatives of the schema.',
-  })

@@ -6,7 +6,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS, outranks, type Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { HIDDEN } from '../core/visible-text.ts'
-import { issuingOf } from '../platform/capabilities.ts'
+import { issuerAdminOf } from '../platform/capabilities.ts'
 import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
@@ -78,7 +78,7 @@ export const createAccount = onStructure({
   },
   run: async (scope, { role, email: given, name = '', ...named }) => {
     const { tenantId, workspaceId } = await placeOf(scope, role, named)
-    const { url, digest } = issuingOf(scope).invite()
+    const { url, digest } = issuerAdminOf(scope).invite()
     const email = given.toLowerCase()
     const id = scope.newId('acct')
     const insert = sql`
@@ -156,7 +156,7 @@ export const inviteAccount = onStructure({
   output: Invited,
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id }) => {
-    const { url, digest } = issuingOf(scope).invite()
+    const { url, digest } = issuerAdminOf(scope).invite()
     const account = await scope.row<Account>(link(id, digest, false))
     if (account === undefined) throw await notInvited(scope, id)
     return { ...account, invitation_url: url }
@@ -185,7 +185,7 @@ function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
   const { actor } = scope
   if (actor.subject === id)
     throw new Problem('forbidden', {
-      detail: `You change your own password at ${issuingOf(scope).passwordUrl}.`,
+      detail: `You change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
     })
   if (outranks(actor.role, role as Role)) return
   const detail = `Only a role above ${role} may do this to the account, and you act as ${actor.role}.`
@@ -203,10 +203,10 @@ export const resetAccount = onStructure({
   run: async (scope, { id }) => {
     const before = await find(scope, id)
     refuseUnlessAbove(scope, before)
-    const { url, digest } = issuingOf(scope).invite()
+    const { url, digest } = issuerAdminOf(scope).invite()
     const account = await scope.row<Account>(link(id, digest, true))
     if (account === undefined) throw before.status === 'disabled' ? disabled() : notAccepted(id)
-    issuingOf(scope).forgetAccount(id)
+    issuerAdminOf(scope).forgetAccount(id)
     return { ...account, reset_url: url }
   },
 })

@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { OPERATORS } from '../core/policy.ts'
-import { issuingOf } from '../platform/capabilities.ts'
+import { issuerAdminOf } from '../platform/capabilities.ts'
 import { Input, onStructure } from './kinds.ts'
 
 export const rotateIssuerKeys = onStructure({
@@ -16,5 +16,5 @@ export const rotateIssuerKeys = onStructure({
   }),
   output: Type.Object({ kid: Type.String() }),
   http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
-  run: async (scope, { revoke = false }) => ({ kid: await issuingOf(scope).rotateKeys(revoke) }),
+  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
 })

@@ -5,8 +5,7 @@ import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
 import { VISIBLE_PATTERN } from '../core/visible-text.ts'
-import type { CallerScope } from '../platform/caller.ts'
-import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
+import type { AdminScope, CallerScope, WorkspaceScope } from '../platform/scope.ts'
 
 /** An operation on the structure of tenants: what the caller sees is bounded by its credential alone. */
 export const onStructure = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>

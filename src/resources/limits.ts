@@ -3,8 +3,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { EVERYBODY } from '../core/policy.ts'
-import { seconds } from '../platform/limiter/limit.ts'
-import type { Standing } from '../platform/limiter/passage.ts'
+import { type BucketState, seconds } from '../platform/limiter/limit.ts'
 import { aboutCaller, Input } from './kinds.ts'
 
 const Rate = Type.Object({
@@ -58,7 +57,7 @@ export const getLimits = aboutCaller({
   run: async ({ standings }) => ({ rates: standings.map(show), sizes: SIZES }),
 })
 
-const show = ({ limit, remaining }: Standing) => ({
+const show = ({ limit, remaining }: BucketState) => ({
   policy: limit.counted,
   per_minute: limit.perMinute,
   limit: limit.burst,

@@ -7,7 +7,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isRedirectUri } from '../core/redirect-uri.ts'
-import { issuingOf } from '../platform/capabilities.ts'
+import { issuerAdminOf } from '../platform/capabilities.ts'
 import { sql } from '../platform/pg/sql.ts'
 import { placeNamed, placeOf } from './holders.ts'
 import { Holder, HolderRole, Id, Input, Name, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
@@ -134,7 +134,7 @@ export const rotateOAuthClient = onStructure({
       update oauth_clients set secret_hash = ${digest}, rotated_at = now()
       where id = ${id} and kind = 'machine' returning ${COLUMNS}`)
     if (client === undefined) throw notFound('machine client')
-    issuingOf(scope).forgetClient(id)
+    issuerAdminOf(scope).forgetClient(id)
     return { ...client, client_secret: text }
   },
 })
@@ -149,7 +149,7 @@ export const deleteOAuthClient = onStructure({
   run: async (scope, { id }) => {
     const gone = await scope.row<{ id: string }>(sql`delete from oauth_clients where id = ${id} returning id`)
     if (gone === undefined) throw notFound('client')
-    issuingOf(scope).forgetClient(id)
+    issuerAdminOf(scope).forgetClient(id)
     return { client_id: gone.id, deleted: true as const }
   },
 })

@@ -7,7 +7,7 @@ import { TENANT_ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import { type ProvisionInput, QUEUES } from '../core/work.ts'
-import { sealForTenant, storageOf, workOf } from '../platform/capabilities.ts'
+import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../platform/capabilities.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Id, Input, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
@@ -82,7 +82,7 @@ type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
 const STEPS: Readonly<Record<StepName, Step>> = {
   /** The tenant's data key, sealed. Destroying it makes whatever it sealed unreadable. */
   encryption_key: async (scope, { tenantId }) => {
-    const sealed = sealForTenant(scope, tenantId, randomBytes(32))
+    const sealed = encryptForTenant(scope, tenantId, randomBytes(32))
     await scope.batch(sql`
       insert into tenant_keys (tenant_id, id, sealed) values (${tenantId}, 'k1', ${sealed})
       on conflict (tenant_id, id) do nothing`)
@@ -165,7 +165,7 @@ export async function provision(
       on conflict (id) do update set id = excluded.id
       returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
   )
-  const work = workOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
+  const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
     const summary = `Provision ${kind} ${target}`
     await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })

@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { forgetIn, memo } from '../platform/node-memory.ts'
+import { invalidate, memo } from '../platform/node-memory.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../platform/scope.ts'
 import { ANON_DEFAULTS, ANON_MEMO, Anon, AnonAsked, checkPrefixes, PublicRead } from './anon.ts'
@@ -67,7 +67,7 @@ export const configureServices = onStructure({
     )
     await scope.batch(...writes)
     const { tenantId, services } = await readServices(scope, workspace_id)
-    forgetIn(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
+    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
     return services
   },
 })

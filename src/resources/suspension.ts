@@ -6,8 +6,8 @@ import { OPERATORS, TENANT_ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../core/work.ts'
-import { workOf } from '../platform/capabilities.ts'
-import { forgetStanding } from '../platform/node-memory.ts'
+import { tenantWorkflowsOf } from '../platform/capabilities.ts'
+import { invalidateState } from '../platform/node-memory.ts'
 import { type Sql, sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
 import { Input, onStructure, Ref } from './kinds.ts'
@@ -112,14 +112,14 @@ async function change(
   const input: SuspensionInput = { target, to, after: found.standing, by, reason: reason ?? null }
   const what = target.workspaceId === '-' ? target.tenantId : target.workspaceId
   const start = () =>
-    workOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
+    tenantWorkflowsOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
       ...{ type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: scope.uuid(), input },
       summary: `${what} is to be ${to}`,
     })
   // A suspension does not wait for Temporal; a resumption is made only with its workflow.
   const started = to === 'suspended' ? start() : Promise.resolve(await start())
   const outcomes = await Promise.allSettled([changeState(scope, input), started])
-  forgetStanding(scope, target.tenantId)
+  invalidateState(scope, target.tenantId)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 

@@ -9,7 +9,7 @@ import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
 import { DeterminismViolationError } from '@temporalio/workflow'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { TASKS } from '../../flows-dsl/tasks/index.ts'
-import { holderOf } from '../../src/platform/payloads/codec.ts'
+import { tenantOfPayload } from '../../src/platform/payloads/codec.ts'
 import type { WirePayload } from '../../src/platform/payloads/desk.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { binary } from '../../stack/binaries.mjs'
@@ -46,7 +46,7 @@ async function replay(history: unknown, workflowId: string): Promise<void> {
     decode: (payloads, context) =>
       Promise.all(
         payloads.map(async (payload) => {
-          if (!holderOf(payload)) return payload
+          if (!tenantOfPayload(payload)) return payload
           return (await platform.codec.decode([payload], context))[0] ?? payload
         }),
       ),

@@ -43,7 +43,10 @@ test('it hears all of them, and the platform is alive', async () => {
         return status === 202 ? true : undefined
       }
       const value = { ...event(n), specversion: '1.0' }
-      const said = temporal.signal(ref, workflow_id, { name: 'event', value }).then(() => true as const)
+      const said = temporal
+        .workflowsOf(ref)
+        .signal(workflow_id, { name: 'event', value })
+        .then(() => true as const)
       return said.catch((error: unknown) => {
         if (error instanceof Problem && REFUSALS.includes(error.code)) return undefined
         throw error

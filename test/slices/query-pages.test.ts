@@ -1,8 +1,8 @@
 /** Around a page: how many there are in all, the link to the next one, and names that a closed schema does not have. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import type { SessionContext } from '../../src/platform/pg/batch.ts'
 import { Database } from '../../src/platform/pg/database.ts'
-import type { Mandate } from '../../src/platform/pg/mandate.ts'
 import { Sql, sql } from '../../src/platform/pg/sql.ts'
 import { readFilters } from '../../src/resources/collections/grammar/url.ts'
 import { compileFilter } from '../../src/resources/collections/postgres/compile.ts'
@@ -211,7 +211,7 @@ test('under row-level security a like with a beginning goes by the index, and fi
 async function planOf(table: string, text: string): Promise<string> {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
   const { tenantId: tenant, workspaceId: workspace } = room
-  const mandate: Mandate = { mask: 'tenon_service', tenant, workspace, statementTimeoutMs: 5_000 }
+  const context: SessionContext = { role: 'tenon_service', tenant, workspace, statementTimeoutMs: 5_000 }
   const where = compileFilter(readFilters([...new URLSearchParams(text)]), () => ({
     sql: Sql.identifier('c1'),
     type: 'text',
@@ -219,7 +219,7 @@ async function planOf(table: string, text: string): Promise<string> {
   const name = Sql.identifier(/"(.*)"/.exec(table)?.[1] ?? '')
   const explained = sql`explain (costs off) select id from tenon_data.${name} where ${where}`
   try {
-    const rows = await database.batch(mandate, [sql`set local enable_seqscan = off`, explained])
+    const rows = await database.batch(context, [sql`set local enable_seqscan = off`, explained])
     return (rows[1] ?? []).map((row) => row['QUERY PLAN']).join('\n')
   } finally {
     await database.close()

@@ -7,13 +7,17 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { type Limit, limitOf } from '../../src/platform/limiter/limit.ts'
-import { type Charge, LocalLedger } from '../../src/platform/limiter/local-ledger.ts'
-import { passageOf } from '../../src/platform/limiter/passage.ts'
-import { SharedLedger } from '../../src/platform/limiter/shared-ledger.ts'
+import {
+  type BucketCharge,
+  decide,
+  type Limit,
+  limitOf,
+  MemoryBuckets,
+} from '../../src/platform/limiter/limit.ts'
+import { RedisBuckets } from '../../src/platform/limiter/shared-ledger.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
-const shared = new SharedLedger(url, () => {})
+const shared = new RedisBuckets(url, () => {})
 const redis = new Redis(url)
 afterAll(() => {
   shared.close()
@@ -25,7 +29,7 @@ class Model {
   readonly #taken = new Map<string, { us: number; atUs: number }>()
 
   /** @returns what was taken of each before, or undefined where the model would not have let it through */
-  charge(charges: readonly Charge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
+  charge(charges: readonly BucketCharge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
     const aheadUs = charges.map(({ bucket }) => {
       const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
       return Math.max(us - (nowUs - atUs), 0)
@@ -48,7 +52,7 @@ const limits: Limit[] = [
   limitOf('address', { perMinute: 600, burst: 1 }),
 ]
 const someOf = fc.subarray([0, 1, 2], { minLength: 1 })
-const chargesOf = (indices: readonly number[], run: string): Charge[] =>
+const chargesOf = (indices: readonly number[], run: string): BucketCharge[] =>
   indices.flatMap((index) => {
     const limit = limits[index]
     return limit === undefined ? [] : [{ bucket: `tenon:{test-${run}}:rate:${index}`, limit }]
@@ -59,7 +63,7 @@ test('in memory, over any steps of the clock', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       let nowUs = 1_000_000
-      const ledger = new LocalLedger(() => nowUs)
+      const ledger = new MemoryBuckets(() => nowUs)
       const model = new Model()
       for (const { later, indices } of steps) {
         nowUs += later
@@ -67,7 +71,7 @@ test('in memory, over any steps of the clock', () => {
         const { passed, aheadUs } = model.charge(charges, nowUs)
         const found = ledger.charge(charges)
         expect(found).toEqual(aheadUs)
-        expect(passageOf(charges, found).refused === undefined).toBe(passed)
+        expect(decide(charges, found).refused === undefined).toBe(passed)
       }
     }),
   )
@@ -84,8 +88,8 @@ test('in Valkey, by its own clock', async () => {
         const found = await shared.charge(charges, true)
         if (found === undefined) throw new Error('Valkey does not answer')
         const { passed, aheadUs } = model.charge(charges, found.nowUs)
-        expect(found.aheadUs).toEqual(aheadUs)
-        expect(passageOf(charges, found.aheadUs).refused === undefined).toBe(passed)
+        expect(found.tatOffsetsUs).toEqual(aheadUs)
+        expect(decide(charges, found.tatOffsetsUs).refused === undefined).toBe(passed)
       }
     }),
     { numRuns: 25 },
@@ -107,8 +111,8 @@ test('in Valkey, for crowds: each request finds what those before it took, in a 
         expect(new Set(times).size).toBeLessThanOrEqual(2)
         for (const [at, one] of found.entries()) {
           const { passed, aheadUs } = model.charge(charges, times[at] ?? 0)
-          expect(one?.aheadUs).toEqual(aheadUs)
-          expect(passageOf(charges, one?.aheadUs ?? []).refused === undefined).toBe(passed)
+          expect(one?.tatOffsetsUs).toEqual(aheadUs)
+          expect(decide(charges, one?.tatOffsetsUs ?? []).refused === undefined).toBe(passed)
         }
       }
     }),
@@ -117,7 +121,7 @@ test('in Valkey, for crowds: each request finds what those before it took, in a 
 })
 
 describe('taken ahead', () => {
-  const other = new SharedLedger(url, () => {})
+  const other = new RedisBuckets(url, () => {})
   afterAll(() => other.close())
   /** Refills one request in six seconds: what a test takes stands still. */
   const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
@@ -144,7 +148,7 @@ describe('taken ahead', () => {
           asked += size
           for (const one of found) {
             if (one === undefined) unanswered += 1
-            else if (!passageOf([charge], one.aheadUs).refused) passed += 1
+            else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
           }
         }
         for (const each of crowds) await ask(each)
@@ -168,13 +172,13 @@ describe('taken ahead', () => {
     const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const sent = vi.spyOn(Redis.prototype, 'sendCommand')
     onTestFinished(() => sent.mockRestore())
-    const tripsFor = ({ bucket }: Charge) =>
+    const tripsFor = ({ bucket }: BucketCharge) =>
       sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket))
         .length
     const lane = async () => {
       for (let n = 0; n < 100; n++) {
         const found = await shared.charge([busy], false)
-        expect(passageOf([busy], found?.aheadUs ?? []).refused).toBe(undefined)
+        expect(decide([busy], found?.tatOffsetsUs ?? []).refused).toBe(undefined)
         await new Promise((soon) => setImmediate(soon))
       }
     }
@@ -191,7 +195,7 @@ describe('taken ahead', () => {
     const before: number[] = []
     for (let crowd = 0; crowd < 20; crowd++) {
       const found = await Promise.all(Array.from({ length: 3 }, () => shared.charge([charge], false)))
-      before.push(...found.map((one) => Math.ceil((one?.aheadUs[0] ?? 0) / charge.limit.intervalUs)))
+      before.push(...found.map((one) => Math.ceil((one?.tatOffsetsUs[0] ?? 0) / charge.limit.intervalUs)))
     }
     expect(before).toEqual(before.map((_, at) => at))
   })
@@ -214,7 +218,7 @@ test('a clock that was put back locks nobody out for longer than it takes to fil
   const hourUs = 3_600_000_000
   await redis.set(charge.bucket, Date.now() * 1_000 + hourUs)
   const found = await shared.charge([charge], true)
-  const passage = passageOf([charge], found?.aheadUs ?? [])
+  const passage = decide([charge], found?.tatOffsetsUs ?? [])
   expect(passage.refused?.headers['retry-after']).toBe('1')
 })
 
@@ -222,7 +226,7 @@ test('a server that takes everything and says nothing is asked by one request a 
   const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const { port } = silent.address() as AddressInfo
-  const ledger = new SharedLedger(`redis://127.0.0.1:${port}`, () => {})
+  const ledger = new RedisBuckets(`redis://127.0.0.1:${port}`, () => {})
   const startedMs = performance.now()
   for (let n = 0; n < 40; n++) expect(await ledger.charge(chargesOf([0], 'silent'), false)).toBe(undefined)
   // Each would wait for 75 ms.
@@ -233,11 +237,11 @@ test('a server that takes everything and says nothing is asked by one request a 
 
 test('what a bucket holds for ever new names is bounded', () => {
   const nowUs = 0
-  const ledger = new LocalLedger(() => nowUs)
+  const ledger = new MemoryBuckets(() => nowUs)
   const [first] = chargesOf([2], 'first')
   if (first === undefined) throw new Error('no charge')
   ledger.charge([first])
-  expect(ledger.look([first])).toEqual([first.limit.intervalUs])
+  expect(ledger.peek([first])).toEqual([first.limit.intervalUs])
   for (let n = 0; n < 50_000; n++) ledger.charge([{ bucket: String(n), limit: first.limit }])
-  expect(ledger.look([first])).toEqual([0])
+  expect(ledger.peek([first])).toEqual([0])
 })

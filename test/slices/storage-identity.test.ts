@@ -188,7 +188,7 @@ async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
   const start = { type: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision' } as const
   const input = { operation_id: operationId, kind: 'workspace', target, steps }
   const ref = { tenantId: tenantId as TenantId, workspaceId: '-' } as const
-  await temporal.start(ref, { ...start, uuid: v7(), input, summary: 'again' })
+  await temporal.workflowsOf(ref).start({ ...start, uuid: v7(), input, summary: 'again' })
   await close()
   await eventually(async () => {
     const [row] = await asSuperuser<{ state: string }>('select state from tenon.operations where id = $1', [

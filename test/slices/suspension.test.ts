@@ -53,7 +53,7 @@ describe('states', () => {
     const begin = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
       const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
-      return temporal.start(ref, { ...start, input, summary: 'test' })
+      return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
     }
     const stateOf = async () =>
       (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
@@ -62,7 +62,7 @@ describe('states', () => {
       await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
       await resume(room)
       // Asked for when the tenant had not been resumed yet.
-      expect(await temporal.ended(ref, await begin(0, 'suspended'), 20_000)).toBe(true)
+      expect(await temporal.workflowsOf(ref).ended(await begin(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
     } finally {
       await close()

@@ -74,7 +74,7 @@ describe('provisioning that cannot be done', () => {
       subject: 'tenant-provision',
       uuid: v7(),
     } as const
-    await temporal.start({ tenantId, workspaceId: '-' }, { ...start, input, summary: 'doomed' })
+    await temporal.workflowsOf({ tenantId, workspaceId: '-' }).start({ ...start, input, summary: 'doomed' })
     await close()
     return { tenantId, operationId, slug }
   }

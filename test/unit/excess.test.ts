@@ -5,10 +5,10 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import type { Problem } from '../../src/core/problem.ts'
 import { commas, sql } from '../../src/platform/pg/sql.ts'
-import { threadMs } from '../../src/platform/thread-time.ts'
 import { batchDocuments } from '../../src/resources/collections/batch.ts'
 import { checkFields } from '../../src/resources/collections/bounds.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
+import { threadMs } from '../support/thread-time.ts'
 
 /** How often each is measured: what counts is the least, without what is not its own. */
 const TRIES = 3

@@ -5,13 +5,12 @@ import { DatabaseError } from 'pg'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { Groups } from '../../src/platform/pg/groups.ts'
-import { jointly } from '../../src/platform/pg/joint.ts'
-import type { Company, Mandate } from '../../src/platform/pg/mandate.ts'
-import { type Kind, type Sql, sql } from '../../src/platform/pg/sql.ts'
+import type { BatchGroup, SessionContext } from '../../src/platform/pg/batch.ts'
+import { coalesce, TransactionBatcher } from '../../src/platform/pg/groups.ts'
+import { type Sql, type StatementKind, sql } from '../../src/platform/pg/sql.ts'
 
-const mandateOf = (tenant: string, more: Partial<Mandate> = {}): Mandate => ({
-  ...{ mask: 'tenon_service', tenant, workspace: `${tenant}-w`, statementTimeoutMs: 1_000 },
+const contextOf = (tenant: string, more: Partial<SessionContext> = {}): SessionContext => ({
+  ...{ role: 'tenon_service', tenant, workspace: `${tenant}-w`, statementTimeoutMs: 1_000 },
   ...more,
 })
 
@@ -20,7 +19,7 @@ const says = (text: string): Sql => sql`select ${text}`
 const textOf = ({ values }: Sql): string => String(values[0])
 
 interface Transaction {
-  readonly mandate: Mandate
+  readonly context: SessionContext
   readonly texts: readonly string[]
   readonly lockMs: number | undefined
 }
@@ -28,9 +27,9 @@ interface Transaction {
 /** A server of one tick that answers each statement with its own text, and refuses those that it is told to. */
 function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
   const seen: Transaction[] = []
-  const groups = new Groups(async (mandate, statements, lockMs) => {
+  const groups = new TransactionBatcher(async (context, statements, lockMs) => {
     const texts = statements.map(textOf)
-    seen.push({ mandate, texts, lockMs })
+    seen.push({ context, texts, lockMs })
     await new Promise((soon) => setImmediate(soon))
     const error = refuses(texts)
     if (error !== undefined) throw error
@@ -45,9 +44,9 @@ const refusedAt = (statement: number) =>
 test('each is given what it has asked for, and shares with its own mandate and company alone', async () => {
   const asked = fc.record({
     tenant: fc.constantFrom('a', 'b'),
-    mask: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
+    role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
     hops: fc.constantFrom(undefined, 1, 2),
-    company: fc.constantFrom<Company>('reading', 'writing'),
+    company: fc.constantFrom<BatchGroup>('reading', 'writing'),
     statements: fc.integer({ min: 1, max: 3 }),
     turns: fc.integer({ min: 0, max: 3 }),
   })
@@ -55,18 +54,18 @@ test('each is given what it has asked for, and shares with its own mandate and c
     fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 60 }), async (all) => {
       const { groups, seen } = server()
       await Promise.all(
-        all.map(async ({ tenant, mask, hops, company, statements, turns }, n) => {
+        all.map(async ({ tenant, role, hops, company, statements, turns }, n) => {
           for (let turn = 0; turn < turns; turn++) await new Promise((soon) => setImmediate(soon))
-          const mandate = mandateOf(tenant, { mask, ...(hops !== undefined && { hops }) })
-          const whose = `${company} ${tenant} ${mask} ${hops}`
+          const context = contextOf(tenant, { role, ...(hops !== undefined && { hops }) })
+          const whose = `${company} ${tenant} ${role} ${hops}`
           const texts = Array.from({ length: statements }, (_, part) => `${whose} ${n} ${part}`)
-          const rows = await groups.join(mandate, texts.map(says), company)
+          const rows = await groups.join(context, texts.map(says), company)
           expect(rows).toEqual(texts.map((text) => [{ text }]))
         }),
       )
-      for (const { mandate, texts } of seen) {
-        const { tenant, mask, hops } = mandate
-        for (const text of texts) expect(text).toMatch(new RegExp(`^\\w+ ${tenant} ${mask} ${hops} `))
+      for (const { context, texts } of seen) {
+        const { tenant, role, hops } = context
+        for (const text of texts) expect(text).toMatch(new RegExp(`^\\w+ ${tenant} ${role} ${hops} `))
         expect(new Set(texts.map((text) => text.split(' ')[0])).size).toBe(1)
       }
       expect(seen.flatMap(({ texts }) => texts)).toHaveLength(
@@ -81,7 +80,7 @@ test('what comes while one is under way goes as one, up to so many', async () =>
   const { groups, seen } = server()
   const count = 2 * LIMITS.groups.membersMax + 1
   const names = Array.from({ length: count }, (_, n) => `${n}`)
-  await Promise.all(names.map((name) => groups.join(mandateOf('a'), [says(name)], 'writing')))
+  await Promise.all(names.map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
   expect(seen.map(({ texts }) => texts.length)).toEqual([
     1,
     LIMITS.groups.membersMax,
@@ -96,7 +95,7 @@ test('where one fails, each is done by itself, and only that one fails; then the
     texts.includes('bad') ? refusedAt(texts.indexOf('bad')) : undefined
   const { groups, seen } = server(bad)
   const ask = (name: string) =>
-    groups.join(mandateOf('a'), [says(name)], 'writing').then(
+    groups.join(contextOf('a'), [says(name)], 'writing').then(
       (rows) => rows[0]?.[0]?.['text'],
       (error: unknown) => Object(error).statement,
     )
@@ -106,7 +105,7 @@ test('where one fails, each is done by itself, and only that one fails; then the
   await Promise.all(['p', 'q', 'r'].map(ask))
   expect(seen.map(({ texts }) => texts.join())).toEqual(['p', 'q', 'r'])
   seen.length = 0
-  await Promise.all(['p', 'q', 'r'].map((name) => groups.join(mandateOf('b'), [says(name)], 'writing')))
+  await Promise.all(['p', 'q', 'r'].map((name) => groups.join(contextOf('b'), [says(name)], 'writing')))
   expect(seen).toHaveLength(2)
 })
 
@@ -115,18 +114,18 @@ test('where the server is gone, nothing is done a second time: nobody knows what
     texts.length > 1 ? new Problem('dependency_unavailable', { cause: refusedAt(0) }) : undefined,
   )
   const outcomes = await Promise.allSettled(
-    ['first', 'x', 'y'].map((name) => groups.join(mandateOf('a'), [says(name)], 'writing')),
+    ['first', 'x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')),
   )
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
   expect(seen).toHaveLength(2)
 })
 
 const toldOf = (texts: readonly string[]) => says(`all of ${texts.join('+')}`)
-const KIND: Kind = { join: (items) => toldOf(items as string[]) }
+const KIND: StatementKind = { merge: (items) => toldOf(items as string[]) }
 const one = (key: string, kind = KIND) => says(key).as({ kind, key, item: key })
 
 test('statements of one kind are said at once, unless two are about the same; each is given its own rows', () => {
-  const other: Kind = { join: (items) => says(`others ${(items as string[]).join('+')}`) }
+  const other: StatementKind = { merge: (items) => says(`others ${(items as string[]).join('+')}`) }
   const all = [
     one('a'),
     says('alone'),
@@ -137,13 +136,13 @@ test('statements of one kind are said at once, unless two are about the same; ea
     one('b'),
     one('y', other),
   ]
-  const { statements, deal } = jointly(all)
+  const { statements, split } = coalesce(all)
   expect(statements.map(textOf)).toEqual(['all of a+b+c', 'alone', 'others x+y', 'all of a+b'])
   const rows = (...keys: string[]) => keys.map((given_id) => ({ given_id }))
   // Of the second `a` there is no row: it was there already.
-  const dealt = deal([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
+  const dealt = split([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
   expect(dealt).toEqual([rows('a'), [{ n: 1 }], rows('b'), rows('x'), [], rows('c'), rows('b'), rows('y')])
-  expect(jointly([one('a')]).statements.map(textOf)).toEqual(['a'])
+  expect(coalesce([one('a')]).statements.map(textOf)).toEqual(['a'])
 })
 
 test('one that takes long holds nobody up', async () => {
@@ -151,13 +150,13 @@ test('one that takes long holds nobody up', async () => {
   const held = new Promise<void>((done) => {
     release = done
   })
-  const groups = new Groups(async (_mandate, statements) => {
+  const groups = new TransactionBatcher(async (_mandate, statements) => {
     if (statements.some((statement) => textOf(statement) === 'slow')) await held
     return statements.map(() => [])
   })
-  const slow = groups.join(mandateOf('a'), [says('slow')], 'writing')
+  const slow = groups.join(contextOf('a'), [says('slow')], 'writing')
   const begun = performance.now()
-  await Promise.all(['x', 'y'].map((name) => groups.join(mandateOf('a'), [says(name)], 'writing')))
+  await Promise.all(['x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
   expect(performance.now() - begun).toBeLessThan(20 * LIMITS.groups.waitMs)
   release()
   await slow

@@ -2,9 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
-import { networkOf } from '../../src/platform/limiter/address.ts'
-import { limitOf, parseRate, rateOf } from '../../src/platform/limiter/limit.ts'
-import { Rates } from '../../src/platform/limiter/rates.ts'
+import { limitOf, networkOf, parseRate, rateOf } from '../../src/platform/limiter/limit.ts'
+import { Rates } from '../../src/platform/limiter/limiter.ts'
 
 const NEEDED = {
   TENON_MASTER_KEY: `${'A'.repeat(43)}=`,

@@ -5,7 +5,7 @@ import { recording } from '../../src/activities/recording.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { Access } from '../../src/platform/access.ts'
-import { type Lent, lend } from '../../src/platform/lent.ts'
+import { attachInternals, type ScopeInternals } from '../../src/platform/internals.ts'
 import type { Log } from '../../src/platform/log.ts'
 
 const UUID = '01890a5d-ac96-774b-bcce-b302099a8057'
@@ -19,14 +19,14 @@ afterEach(() => vi.useRealTimers())
 function sinkOf(...failures: readonly unknown[]) {
   const seen = { writes: 0, errors: [] as unknown[] }
   const scope = {
-    along: async () => {
+    batchShared: async () => {
       const failure = failures[seen.writes++]
       if (failure !== undefined) throw failure
       return [[{ id: ID }]]
     },
   }
   const lookout = { tell: () => {} }
-  lend(scope, { parts: { lookout } } as unknown as Lent)
+  attachInternals(scope, { services: { lookout } } as unknown as ScopeInternals)
   const access = { continueWorkspace: () => scope } as unknown as Access
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
   const { write } = recording(access, log).records

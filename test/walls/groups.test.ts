@@ -4,8 +4,8 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { asService } from '../../src/platform/access.ts'
-import { jointly } from '../../src/platform/pg/joint.ts'
+import { asWorkspaceService } from '../../src/platform/access.ts'
+import { coalesce } from '../../src/platform/pg/groups.ts'
 import { sql } from '../../src/platform/pg/sql.ts'
 import { tableOf } from '../../src/resources/collections/postgres/table.ts'
 import { changeStatement } from '../../src/resources/collections/postgres/write.ts'
@@ -187,10 +187,10 @@ test('what is said at once is found by the index, however many documents there a
   const changes = Array.from({ length: 3 }, () =>
     changeStatement(table, purpose, { verb: 'update', id: randomUUID(), content, unset: [] } as never),
   )
-  const { statements } = jointly(changes)
+  const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
-  const scope = asService(scopeOf(platform, room))
+  const scope = asWorkspaceService(scopeOf(platform, room))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()

@@ -5,10 +5,10 @@ import { randomIds } from '../../src/core/ids.ts'
 import type { Role } from '../../src/core/policy.ts'
 import type { WorkspaceRef } from '../../src/core/tenant.ts'
 import { parseConfig } from '../../src/platform/config.ts'
+import type { PlatformServices } from '../../src/platform/internals.ts'
 import { openLog } from '../../src/platform/log.ts'
-import type { Parts } from '../../src/platform/parts.ts'
-import { type Batches, Database } from '../../src/platform/pg/database.ts'
-import type { Mandate } from '../../src/platform/pg/mandate.ts'
+import type { SessionContext } from '../../src/platform/pg/batch.ts'
+import { Database, type StatementExecutor } from '../../src/platform/pg/database.ts'
 import { type Sql, sql } from '../../src/platform/pg/sql.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { WorkspaceScope } from '../../src/platform/scope.ts'
@@ -29,7 +29,7 @@ interface Node {
 }
 
 let platform: Platform
-let parts: Parts
+let parts: PlatformServices
 let rooms: Room[]
 /** By declared property. */
 const columns = new Map<string, string>()
@@ -91,18 +91,18 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
   )
 }
 
-/** Runs batches, and keeps the plan of each statement on documents, made under the same mandate. */
-class Explaining implements Batches {
+/** Runs batches, and keeps the plan of each statement on documents, made under the same context. */
+class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
-  async batch(mandate: Mandate, statements: readonly Sql[]) {
+  async batch(context: SessionContext, statements: readonly Sql[]) {
     for (const statement of statements.filter(({ text }) => /from tenon(_data\.|\.documents)/.test(text))) {
-      const [[row] = []] = await parts.database.batch(mandate, [sql`explain (format json) ${statement}`])
+      const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
       const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
       const [{ Plan }] = explained
       this.plans.push(Plan)
     }
-    return parts.database.batch(mandate, statements)
+    return parts.database.batch(context, statements)
   }
 }
 

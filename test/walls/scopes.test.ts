@@ -23,7 +23,7 @@ test('identity headers are read in one place, which takes them away', async () =
 })
 
 test('an admin scope goes inside a workspace to judge its documents, and to count the bytes of its objects', async () => {
-  expect(await filesThat(/\binsideOf\(/)).toEqual([
+  expect(await filesThat(/\benterWorkspace\(/)).toEqual([
     'platform/access.ts',
     'resources/quotas/operations.ts',
     'resources/schemas/evolution.ts',
@@ -44,7 +44,7 @@ test('the doors alone ask for scopes', async () => {
 })
 
 test('a scope puts on the rights of a service key for tools of MCP servers alone', async () => {
-  expect(await filesThat(/\basService\(/)).toEqual([
+  expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
     'platform/access.ts',
     'resources/mcp/gate.ts',
     'resources/mcp/sources/collections.ts',

@@ -3,11 +3,16 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
+import type { SessionContext } from '../../src/platform/pg/batch.ts'
 import { Database } from '../../src/platform/pg/database.ts'
-import type { Mandate } from '../../src/platform/pg/mandate.ts'
 import { Sql, sql, textArray } from '../../src/platform/pg/sql.ts'
 
-const MANDATE: Mandate = { mask: 'tenon_service', tenant: 't', workspace: 'w', statementTimeoutMs: 5_000 }
+const CONTEXT: SessionContext = {
+  role: 'tenon_service',
+  tenant: 't',
+  workspace: 'w',
+  statementTimeoutMs: 5_000,
+}
 let database: Database
 
 beforeAll(() => {
@@ -20,7 +25,7 @@ const shape = (n: number) => Sql.of(Object.assign([`select ${n}::integer as n`],
 const prepared = sql`select count(*)::integer as n from pg_prepared_statements`
 
 async function ask(...statements: Sql[]) {
-  return (await database.batch(MANDATE, statements)).map(([row]) => row?.['n'])
+  return (await database.batch(CONTEXT, statements)).map(([row]) => row?.['n'])
 }
 
 test('endless shapes of queries leave a bounded number of statements, and every answer is right', async () => {
@@ -62,7 +67,7 @@ test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes
     '12026-01-02 03:04:05.67Z',
   ]
   const rows = await database.batch(
-    MANDATE,
+    CONTEXT,
     times.map((time) => sql`select ${time}::timestamptz(3) as at`),
   )
   expect(rows.map(([row]) => row?.['at'])).toEqual([

@@ -1,7 +1,7 @@
 /** Throttles entries that anonymous clients can cause: the first of a minute and network are entries, the rest are one with a count. */
 
 import { LIMITS } from '../../core/limits.ts'
-import { networkOf } from '../limiter/address.ts'
+import { networkOf } from '../limiter/limit.ts'
 import type { Deed } from './entry.ts'
 
 interface Flood {

@@ -1,18 +1,17 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
-import type { Collection, MongoClient } from 'mongodb'
+import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { bounded, DUPLICATE, insertedBeside, translate } from './answers.ts'
 
-/** A document as it is kept: `d` its fields, `k` what it is ordered and found by. */
+/** A stored document: `d` its fields, `k` its keys for filters and orders. */
 export interface MongoDocument {
   readonly id: string
   readonly d: object
   readonly k: Readonly<Record<string, string>>
-  /** Of which form `d` and `k` are: absent in documents of before there was a second one. */
+  /** Version of the form of `d` and `k`; absent in the first one. */
   readonly f?: number
   readonly v: number
   readonly created_at: Date
@@ -48,7 +47,7 @@ const OPTIONS = {
   ignoreUndefined: true,
 }
 
-/** The connection. It is never lent out: whoever works with documents gets a handle of one workspace. */
+/** The connection, which never leaves this class: callers receive a handle of one workspace. */
 export class MongoDocuments {
   readonly #url: string
   #client: Promise<MongoClient> | undefined
@@ -70,13 +69,13 @@ export class MongoDocuments {
     await (await this.#client)?.close()
   }
 
-  /** The driver is loaded where it is used: it takes longer than the rest of a start without it. */
+  /** Loads the driver on first use: it takes longer than the rest of a start without it. */
   #connected(): Promise<MongoClient> {
     this.#client ??= import('mongodb').then(({ MongoClient }) => new MongoClient(this.#url, OPTIONS))
     return this.#client
   }
 
-  /** The collection with its index, which is made once per process and again where that failed. */
+  /** The collection with its index, which is created once per process, and again after a failure. */
   #collection(): Promise<Collection<Kept>> {
     this.#ready ??= this.#open().catch((error: unknown) => {
       this.#ready = undefined
@@ -96,29 +95,29 @@ export class MongoDocuments {
 export class DocumentsHandle {
   readonly #ref: WorkspaceRef
   readonly #role: Role
-  readonly #let: boolean
+  readonly #canWrite: boolean
   readonly #open: () => Promise<Collection<Kept>>
 
   constructor(
     ref: WorkspaceRef,
     role: Role,
     open: () => Promise<Collection<Kept>>,
-    mayWrite = role !== 'anon',
+    canWrite = role !== 'anon',
   ) {
     this.#ref = ref
     this.#role = role
-    this.#let = mayWrite
+    this.#canWrite = canWrite
     this.#open = open
   }
 
-  /** The same for a caller whom a collection's declaration lets write, whatever its role. */
+  /** A handle that may write in any role, since the collection's declaration allows it. */
   get writable(): DocumentsHandle {
     return new DocumentsHandle(this.#ref, this.#role, this.#open, true)
   }
 
-  /** Inserts it, or gives back what has its id already. */
+  /** Inserts a document, or returns the one that has its id already. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
-    this.#mayWrite()
+    this.#requireWrite()
     return this.#ask(async (documents) => {
       try {
         await documents.insertOne(this.#stamped(collection, document))
@@ -132,15 +131,15 @@ export class DocumentsHandle {
     })
   }
 
-  /** Inserts those whose id is not there yet. @returns how many they were */
+  /** Inserts the documents with new ids. @returns their number */
   async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
-    this.#mayWrite()
+    this.#requireWrite()
     const kept = documents.map((document) => this.#stamped(collection, document))
     return this.#ask(async (all) => {
       try {
         return (await all.insertMany(kept, { ordered: false })).insertedCount
       } catch (error) {
-        return insertedBeside(error)
+        return insertedDespiteDuplicates(error)
       }
     })
   }
@@ -158,14 +157,13 @@ export class DocumentsHandle {
     )
   }
 
-  /** How many a filter finds. */
   count(collection: string, filter: MongoFilter): Promise<number> {
     return this.#ask((documents) =>
       documents.countDocuments(this.#own(collection, filter), { maxTimeMS: this.#timeoutMs }),
     )
   }
 
-  /** Names of collections with documents, after a name. */
+  /** Names of collections that have documents, after the given name. */
   names(after: string): Promise<string[]> {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const own = { tenant, workspace, collection: { $gt: after } }
@@ -187,9 +185,9 @@ export class DocumentsHandle {
     })
   }
 
-  /** Puts other fields in the place of those at version `from`. @returns whether it was still at that version */
+  /** Replaces the fields of a document at version `from`. @returns whether it had that version */
   replace(collection: string, from: number, to: MongoDocument): Promise<boolean> {
-    this.#mayWrite()
+    this.#requireWrite()
     const { id, ...rest } = to
     return this.#ask(async (documents) => {
       const answer = await documents.updateOne(this.#own(collection, { id, v: from }), { $set: rest })
@@ -197,9 +195,9 @@ export class DocumentsHandle {
     })
   }
 
-  /** @returns whether it was there, at version `from` */
+  /** @returns whether it existed, at version `from` */
   delete(collection: string, id: string, from: number): Promise<boolean> {
-    this.#mayWrite()
+    this.#requireWrite()
     return this.#ask(async (documents) => {
       const answer = await documents.deleteOne(this.#own(collection, { id, v: from }))
       return answer.deletedCount === 1
@@ -212,15 +210,15 @@ export class DocumentsHandle {
     return { ...document, _id, tenant, workspace, collection }
   }
 
-  /** The wall: a filter of a caller stands beside it and cannot take it away. */
+  /** Isolation: a filter of a caller is combined with it and cannot replace it. */
   #own(collection: string, filter: MongoFilter): object {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     return { $and: [{ tenant, workspace, collection }, filter] }
   }
 
-  /** What grants say in PostgreSQL. */
-  #mayWrite(): void {
-    if (!this.#let) throw new Problem('forbidden')
+  /** As grants do in PostgreSQL. */
+  #requireWrite(): void {
+    if (!this.#canWrite) throw new Problem('forbidden')
   }
 
   get #timeoutMs(): number {
@@ -234,4 +232,45 @@ export class DocumentsHandle {
       throw await translate(cause)
     }
   }
+}
+
+const DUPLICATE = 11_000
+const TIMED_OUT = 50
+
+/** @returns the number of inserted documents @throws the error, unless all failures are duplicate ids */
+async function insertedDespiteDuplicates(error: unknown): Promise<number> {
+  const { MongoBulkWriteError } = await import('mongodb')
+  if (!(error instanceof MongoBulkWriteError)) throw error
+  const faults = [error.writeErrors].flat()
+  if (faults.length === 0 || faults.some(({ code }) => code !== DUPLICATE)) throw error
+  return error.insertedCount
+}
+
+/** Bounds the bytes of an answer, as for PostgreSQL: a page of the largest documents would have hundreds of megabytes. */
+async function bounded<T extends object>(found: AggregationCursor<T>): Promise<T[]> {
+  const { BSON } = await import('mongodb')
+  const documents: T[] = []
+  let bytes = 0
+  // Leaving the loop closes the cursor.
+  for await (const document of found) {
+    bytes += BSON.calculateObjectSize(document)
+    if (bytes > LIMITS.rowsBytesMax) {
+      const detail = `The answer has more than ${LIMITS.rowsBytesMax} bytes.`
+      throw new Problem('output_too_large', { detail })
+    }
+    documents.push(document)
+  }
+  return documents
+}
+
+/** An error of the server is a bug of ours; any other error of the driver means that the server was not reached. */
+async function translate(error: unknown): Promise<unknown> {
+  const { MongoError, MongoServerError } = await import('mongodb')
+  if (error instanceof MongoServerError)
+    return error.code === TIMED_OUT ? new Problem('query_timeout', { cause: error }) : error
+  if (!(error instanceof MongoError)) return error
+  return new Problem('dependency_unavailable', {
+    detail: 'The document store does not answer.',
+    cause: error,
+  })
 }

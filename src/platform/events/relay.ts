@@ -11,7 +11,7 @@ import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import type { SystemScope } from '../system.ts'
-import { type Held, Turn } from '../turn.ts'
+import { type Lease, LeaderTask } from '../turn.ts'
 import { cloudEvent, sourceOf } from './events.ts'
 import { addition, changesOf, type Message, type StreamKey } from './streams.ts'
 
@@ -22,11 +22,11 @@ const DUTY = {
 } as const
 
 export class Relay {
-  readonly #turn: Turn
+  readonly #turn: LeaderTask
   readonly #appender: Appender
 
   constructor(database: Database, valkeyUrl: string, log: Log) {
-    this.#turn = new Turn(database, DUTY, log)
+    this.#turn = new LeaderTask(database, DUTY, log)
     this.#appender = new Appender(valkeyUrl, (error) =>
       log.debug({ err: error }, 'valkey connection of the relay failed'),
     )
@@ -44,7 +44,7 @@ export class Relay {
   }
 
   /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
-  async #passOn(outbox: Outbox, held: Held): Promise<void> {
+  async #passOn(outbox: Outbox, held: Lease): Promise<void> {
     const backoff = new Backoff(LIMITS.relayPollMs)
     let passedOn: readonly Taken[] = []
     while (!held.isOver) {
@@ -53,7 +53,7 @@ export class Relay {
       if (taken.length > 0) {
         await this.#appender.append(taken)
         passedOn = taken
-        held.wentWell()
+        held.resetBackoff()
         backoff.reset()
       }
       if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(backoff.next())

@@ -7,7 +7,7 @@ import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import type { SystemScope } from '../system.ts'
-import { type Held, Turn } from '../turn.ts'
+import { type Lease, LeaderTask } from '../turn.ts'
 import { changesOf, type Entry, eventsOf, type StreamKey, type Streams, timeOf } from './streams.ts'
 
 const DUTY = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
@@ -45,12 +45,12 @@ interface Gap {
 
 /** Runs one consumer for each event trigger. */
 export class TriggerConsumers {
-  readonly #turn: Turn
+  readonly #turn: LeaderTask
   readonly #streams: Streams
   readonly #log: Log
 
   constructor(database: Database, streams: Streams, log: Log) {
-    this.#turn = new Turn(database, DUTY, log)
+    this.#turn = new LeaderTask(database, DUTY, log)
     this.#streams = streams
     this.#log = log
   }
@@ -66,7 +66,7 @@ export class TriggerConsumers {
   }
 
   /** Each trigger has a consumer of its own, so that none waits for another. */
-  async #run(held: Held, handle: EntryHandler): Promise<void> {
+  async #run(held: Lease, handle: EntryHandler): Promise<void> {
     const services = { system: held.system, streams: this.#streams, handle, log: this.#log }
     const consumers = new Map<string, { readonly revision: string; readonly consumer: TriggerConsumer }>()
     try {
@@ -82,7 +82,7 @@ export class TriggerConsumers {
           if (before?.revision === revision) continue
           consumers.set(id, { revision, consumer: new TriggerConsumer(id, services, before?.consumer) })
         }
-        held.wentWell()
+        held.resetBackoff()
         await held.wait(LIMITS.watchRefreshMs)
       }
     } finally {

@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { LIMITS } from '../../core/limits.ts'
-import { Shares } from '../shares.ts'
+import { KeyedSemaphore } from '../shares.ts'
 
 /** `line` and `column` count from 1. */
 export interface Fault {
@@ -32,8 +32,8 @@ const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
 
 /** Each holder has one compilation at a time, and all together few: many at once would only be late, and all at fault. */
-const OWN = new Shares(1, LIMITS.functionQueueMs)
-const ALL = new Shares(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
+const OWN = new KeyedSemaphore(1, LIMITS.functionQueueMs)
+const ALL = new KeyedSemaphore(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
 const BUSY = 'Other functions are being compiled.'
 
 /**
@@ -42,9 +42,9 @@ const BUSY = 'Other functions are being compiled.'
  * @throws Problem `overloaded` where it had no turn in time
  */
 export async function compileFunction(source: string, holder: string): Promise<Compiled> {
-  const leaveOwn = await OWN.take(holder, BUSY)
+  const leaveOwn = await OWN.acquire(holder, BUSY)
   try {
-    const leaveAll = await ALL.take('all', BUSY)
+    const leaveAll = await ALL.acquire('all', BUSY)
     return await compiled(source).finally(leaveAll)
   } finally {
     leaveOwn()

@@ -3,7 +3,7 @@
 import { Problem } from '../../core/problem.ts'
 import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import { Egress } from '../egress.ts'
-import type { Parts } from '../parts.ts'
+import type { PlatformServices } from '../internals.ts'
 import { Authenticator } from './auth.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { Guests } from './guests.ts'
@@ -24,7 +24,11 @@ export interface Doorkeeper {
 }
 
 /** @param now milliseconds that never go back; tests have a clock of their own */
-export function openDoorkeeper(config: Config, parts: Parts, now = () => performance.now()): Doorkeeper {
+export function openDoorkeeper(
+  config: Config,
+  parts: PlatformServices,
+  now = () => performance.now(),
+): Doorkeeper {
   const hosted = new HostedServers(parts.database, publicUrl(config))
   const { oauthClients: clients, holders, issuerState: state } = parts
   const people = new People(parts.database, (account) => holders.forget(account))
@@ -66,7 +70,7 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: Holders): To
 }
 
 /** By the `iss` of their tokens. */
-function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: Parts, now: () => number) {
+function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: PlatformServices, now: () => number) {
   const onFailure = (issuer: string, error: unknown) =>
     log.warn({ err: error, issuer }, 'the keys of an issuer cannot be read')
   // What flows may reach is no matter of issuers: the operator has named these.

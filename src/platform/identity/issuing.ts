@@ -3,7 +3,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Parts } from '../parts.ts'
+import type { PlatformServices } from '../internals.ts'
 
 const TOKEN_BYTES = 32
 
@@ -15,9 +15,9 @@ export interface Invitation {
 
 export class Issuing {
   readonly #actor: Actor
-  readonly #parts: Parts
+  readonly #parts: PlatformServices
 
-  constructor(actor: Actor, parts: Parts) {
+  constructor(actor: Actor, parts: PlatformServices) {
     this.#actor = actor
     this.#parts = parts
   }

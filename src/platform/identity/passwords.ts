@@ -3,7 +3,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { LIMITS } from '../../core/limits.ts'
-import { Shares } from '../shares.ts'
+import { KeyedSemaphore } from '../shares.ts'
 
 /** OWASP Password Storage Cheat Sheet, scrypt: N = 2^15, r = 8, p = 3. */
 const COST = { log2N: 15, r: 8, p: 3 }
@@ -13,7 +13,7 @@ const HASH_BYTES = 32
 const MEMORY_BYTES_MAX = 67_108_864
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt)
-const places = new Shares(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
+const places = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
 
 /** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem `overloaded` */
 export async function hashPassword(password: string): Promise<string> {
@@ -44,7 +44,7 @@ export async function isPassword(password: string, kept: string | undefined): Pr
 const NOBODYS = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 async function derived(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
-  const giveBack = await places.take('', 'Too many people sign in at the moment.')
+  const giveBack = await places.acquire('', 'Too many people sign in at the moment.')
   try {
     // The same letters may come as different code points from different keyboards.
     const text = password.normalize('NFKC')

@@ -1,19 +1,20 @@
-/** Places of streams that go on: counted over all processes in Valkey, each on a lease that its process renews. */
+/** Leases of concurrent event streams: counted over all processes in Valkey, each renewed by its process. */
 
 import { randomUUID } from 'node:crypto'
 import { Redis, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 
-/** Where places are counted, how many there are, and what that is called when they are all taken. */
-export interface Places {
+export interface StreamLimit {
+  /** The sorted set that counts the streams. */
   readonly key: string
   readonly max: number
+  /** The quota's name in the problem. */
   readonly quota: string
 }
 
-/** Takes one in each, or none: 0, or which of them is full. Members of a set are ordered by the end of their lease. */
-const TAKE = `
+/** Adds a lease to each set, or to none. Returns 0, or which set is full. Members are ordered by the end of their lease. */
+const ACQUIRE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for at, key in ipairs(KEYS) do
@@ -26,7 +27,7 @@ for _, key in ipairs(KEYS) do
 end
 return 0`
 
-/** Also where the lease has run out meanwhile: the stream is still there. */
+/** Also restores a lease that has expired meanwhile: its stream is still open. */
 const RENEW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -35,15 +36,15 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[1])`
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    takePlace(keys: number, ...keysAndNumbers: (string | number)[]): Result<number, Context>
-    renewPlaces(key: string, leaseMs: number, ...ids: string[]): Result<number, Context>
+    acquireStream(keys: number, ...keysAndNumbers: (string | number)[]): Result<number, Context>
+    renewStreams(key: string, leaseMs: number, ...ids: string[]): Result<number, Context>
   }
 }
 
-export class PlaceKeeper {
+export class StreamLeases {
   readonly #redis: Redis
   readonly #onError: (error: Error) => void
-  /** Of this process: ids by key. */
+  /** Ids of this process's leases by key. */
   readonly #held = new Map<string, Set<string>>()
   #timer: NodeJS.Timeout | undefined
 
@@ -53,34 +54,35 @@ export class PlaceKeeper {
       maxRetriesPerRequest: 1,
       connectTimeout: 2_000,
       commandTimeout: 5_000,
-      scripts: { takePlace: { lua: TAKE }, renewPlaces: { lua: RENEW, numberOfKeys: 1 } },
+      scripts: { acquireStream: { lua: ACQUIRE }, renewStreams: { lua: RENEW, numberOfKeys: 1 } },
     })
     this.#onError = onError
     this.#redis.on('error', onError)
   }
 
   /**
-   * Takes a place in each of these.
-   * @returns how to give them back
+   * Acquires a lease under each limit.
+   * @returns releases them
    * @throws Problem `quota_exceeded`, `dependency_unavailable`
    */
-  async take(wanted: readonly Places[]): Promise<() => void> {
+  async acquire(limits: readonly StreamLimit[]): Promise<() => void> {
     const id = randomUUID()
-    const keys = wanted.map(({ key }) => key)
-    const maxima = wanted.map(({ max }) => max)
+    const keys = limits.map(({ key }) => key)
+    const maxima = limits.map(({ max }) => max)
     const full = await this.#redis
-      .takePlace(keys.length, ...keys, id, LIMITS.placeLeaseMs, ...maxima)
+      .acquireStream(keys.length, ...keys, id, LIMITS.placeLeaseMs, ...maxima)
       .catch((cause: unknown) => {
         throw new Problem('dependency_unavailable', { detail: 'What counts streams does not answer.', cause })
       })
-    const refused = wanted[full - 1]
-    if (refused !== undefined) throw allTaken(refused)
-    for (const key of keys) this.#hold(key, id)
+    const exceeded = limits[full - 1]
+    if (exceeded !== undefined) throw tooMany(exceeded)
+    for (const key of keys) this.#held.set(key, (this.#held.get(key) ?? new Set()).add(id))
+    this.#timer ??= setInterval(() => this.#renew(), LIMITS.placeRenewMs).unref()
     return () => this.#release(keys, id)
   }
 
-  /** How many are taken now; null where that cannot be asked. */
-  async taken(key: string): Promise<number | null> {
+  /** The open streams of a key; null if Valkey is unavailable. */
+  async count(key: string): Promise<number | null> {
     const [seconds] = await this.#redis.time().catch(() => [])
     return seconds === undefined
       ? null
@@ -92,29 +94,23 @@ export class PlaceKeeper {
     this.#redis.disconnect()
   }
 
-  #hold(key: string, id: string): void {
-    const ids = this.#held.get(key) ?? new Set()
-    this.#held.set(key, ids.add(id))
-    this.#timer ??= setInterval(() => this.#renew(), LIMITS.placeRenewMs).unref()
-  }
-
   #release(keys: readonly string[], id: string): void {
     for (const key of keys) {
       const ids = this.#held.get(key)
       if (!ids?.delete(id)) continue
       if (ids.size === 0) this.#held.delete(key)
-      // Where it cannot be said, the lease runs out.
+      // If this fails, the lease expires.
       this.#redis.zrem(key, id).catch(this.#onError)
     }
   }
 
   #renew(): void {
     for (const [key, ids] of this.#held)
-      this.#redis.renewPlaces(key, LIMITS.placeLeaseMs, ...ids).catch(this.#onError)
+      this.#redis.renewStreams(key, LIMITS.placeLeaseMs, ...ids).catch(this.#onError)
   }
 }
 
-function allTaken({ quota, max }: Places): Problem {
+function tooMany({ quota, max }: StreamLimit): Problem {
   const detail = `There are ${max} streams already. Close one; several topics fit into one stream with \`.*\`.`
   return new Problem('quota_exceeded', { detail, members: { quota, limit: max, used: max } })
 }

@@ -19,7 +19,7 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Secrets } from '../secrets.ts'
-import { Shares } from '../shares.ts'
+import { KeyedSemaphore } from '../shares.ts'
 
 export interface StorageKey {
   readonly accessKeyId: string
@@ -37,7 +37,7 @@ export class ObjectClients {
   readonly #secrets: Secrets
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
-  readonly #shares = new Shares(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
+  readonly #shares = new KeyedSemaphore(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
   /** Clients own nothing that would have to be closed. */
   readonly #entries = new LRUCache<string, S3Client>({
     max: LIMITS.storageIdentitiesCachedMax,
@@ -82,7 +82,7 @@ export class ObjectClients {
 
   /** A connection of the tenant's share: a slow reader holds one for as long as it likes. @returns how to give it back */
   take({ tenantId }: WorkspaceRef): Promise<() => void> {
-    return this.#shares.take(tenantId, 'Too many objects are on their way at once.')
+    return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
   }
 
   /** After the store has refused the key itself: the next call reads it anew. */

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream'
 import { type ByteSource, counted } from '../../core/bytes.ts'
 import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { Problem } from '../../core/problem.ts'
+import type { SessionContext } from '../pg/batch.ts'
 import type { Database } from '../pg/database.ts'
-import type { Mandate } from '../pg/mandate.ts'
 import { sql } from '../pg/sql.ts'
 
 /** Measures an object at the store in bytes; 0 if there is none. */
@@ -19,14 +19,19 @@ export type Measure = (object: Stored) => Promise<number>
  */
 export class ObjectLedger {
   readonly #database: Database
-  readonly #mandate: Mandate
+  readonly #context: SessionContext
   readonly #measure: Measure
   readonly #limited: () => Promise<boolean>
 
   /** @param limited whether the bytes are, as this node remembers */
-  constructor(database: Database, mandate: Mandate, measure: Measure, limited: () => Promise<boolean>) {
+  constructor(
+    database: Database,
+    context: SessionContext,
+    measure: Measure,
+    limited: () => Promise<boolean>,
+  ) {
     this.#database = database
-    this.#mandate = mandate
+    this.#context = context
     this.#measure = measure
     this.#limited = limited
   }
@@ -56,11 +61,11 @@ export class ObjectLedger {
     const [[row] = []] = await this.#ask(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
-    await this.#database.transaction(this.#mandate.tenant, async (held) => {
-      await held.batch(this.#mandate, [sql`select tenon.hold_object(${id})`])
+    await this.#database.transaction(this.#context.tenant, async (held) => {
+      await held.batch(this.#context, [sql`select tenon.hold_object(${id})`])
       const bytes = await this.#measure(object)
       const { bucket, key } = object
-      await held.batch(this.#mandate, [
+      await held.batch(this.#context, [
         sql`select tenon.settle_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
       ])
     })
@@ -108,7 +113,7 @@ export class ObjectLedger {
   }
 
   #ask(statement: ReturnType<typeof sql>) {
-    return this.#database.batch(this.#mandate, [statement])
+    return this.#database.batch(this.#context, [statement])
   }
 }
 

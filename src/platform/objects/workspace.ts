@@ -16,9 +16,9 @@ import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { isLimited } from '../limited.ts'
-import type { Parts } from '../parts.ts'
-import type { Mandate } from '../pg/mandate.ts'
+import { isLimited } from '../node-memory.ts'
+import type { PlatformServices } from '../internals.ts'
+import type { SessionContext } from '../pg/batch.ts'
 import { sql } from '../pg/sql.ts'
 import { retryTransient } from '../retry.ts'
 import type { WorkspaceScope } from '../scope.ts'
@@ -278,8 +278,8 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
 /** @param mandate the scope's own, so that the ledger sees what the scope sees */
 export function openObjects(
   scope: WorkspaceScope,
-  parts: Pick<Parts, 'database' | 'objectClients'>,
-  mandate: Mandate,
+  parts: Pick<PlatformServices, 'database' | 'objectClients'>,
+  mandate: SessionContext,
 ): WorkspaceObjects {
   const { workspaceId } = scope.ref
   const find = async () => {

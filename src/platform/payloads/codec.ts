@@ -1,10 +1,12 @@
 /**
- * The codec of all that goes through Temporal: compressed, encrypted with the tenant's key, bound to one workflow, and kept
- * elsewhere if large. A worker believes nothing else: whoever reaches Temporal, but has no key, cannot make a payload that it
- * accepts, nor move one from one workflow to another (decision 62).
+ * The payload codec of Temporal: compresses, encrypts with the tenant’s key, binds to one workflow, stores large payloads as
+ * objects. A worker accepts nothing else: a client without a key can neither make a payload nor move one to another workflow
+ * (decision 62).
  */
 
 import { createHash, createHmac } from 'node:crypto'
+import { promisify } from 'node:util'
+import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib'
 import type { Payload, PayloadCodec, SerializationContext } from '@temporalio/common'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
@@ -13,8 +15,7 @@ import { Problem } from '../../core/problem.ts'
 import { refOf, type TenantId, withoutScheduledTime } from '../../core/tenant.ts'
 import { PURPOSE, REJECTED } from '../../core/work-input.ts'
 import { retryTransient } from '../retry.ts'
-import { openWith, sealWith } from '../sealing.ts'
-import { expand, fromBytes, squeeze, toBytes } from './frame.ts'
+import { decrypt, encrypt } from '../secrets.ts'
 import type { PayloadStore } from './store.ts'
 import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
 
@@ -29,8 +30,8 @@ const CLAIM = 'binary/tenon-claim'
 
 const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
 
-/** For how many milliseconds it asks for a server that is away: a worker waits, a request does not. */
-export type Patience = Readonly<Record<SerializationContext['type'], number>>
+/** For how many milliseconds calls of an unavailable server are retried: a worker waits, a request does not. */
+export type RetryBudget = Readonly<Record<SerializationContext['type'], number>>
 
 /** The owner of a payload and the workflow that it is bound to, as far as its context says. */
 interface About {
@@ -38,8 +39,8 @@ interface About {
   /** {@link bindingOf} the workflow; undefined without a context. */
   readonly binding: string | undefined
   readonly isLocalActivity: boolean
-  /** How many milliseconds it may take. */
-  readonly patienceMs: number
+  /** For how many milliseconds transient errors are retried. */
+  readonly retryMs: number
 }
 
 interface Opened {
@@ -51,23 +52,23 @@ interface Opened {
 export class TenantCodec implements PayloadCodec {
   readonly #keys: TenantKeys
   readonly #store: PayloadStore
-  readonly #patience: Patience
-  /** What was read or stored not long ago, by its name. */
-  readonly #kept = new LRUCache<string, Buffer>({
+  readonly #retryBudget: RetryBudget
+  /** Large payloads that were read or stored recently, by the name of their object. */
+  readonly #recent = new LRUCache<string, Buffer>({
     maxSize: keptBytesMax,
     sizeCalculation: ({ length }) => length,
   })
 
-  constructor(keys: TenantKeys, store: PayloadStore, patience: Patience) {
+  constructor(keys: TenantKeys, store: PayloadStore, retryBudget: RetryBudget) {
     this.#keys = keys
     this.#store = store
-    this.#patience = patience
+    this.#retryBudget = retryBudget
   }
 
   /**
-   * Whose payloads they are, the id of the workflow says.
-   * @throws TypeError where it says nothing: what belongs to nobody is not sent in the clear
-   * @throws Problem `payload_unreadable` where the tenant's keys were destroyed, `dependency_unavailable`
+   * Encrypts for the tenant of the workflow id.
+   * @throws TypeError without a tenant: such a payload is not sent in the clear
+   * @throws Problem `payload_unreadable` if the tenant's keys were destroyed, `dependency_unavailable`
    */
   encode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
     const about = this.#about(context)
@@ -76,12 +77,12 @@ export class TenantCodec implements PayloadCodec {
 
   /** Encodes for a tenant without a workflow: people can read these payloads, and workers reject them. */
   encodeFor(tenantId: TenantId, payloads: readonly Payload[]): Promise<Payload[]> {
-    const about = { tenantId, binding: undefined, isLocalActivity: false, patienceMs: 0 }
+    const about = { tenantId, binding: undefined, isLocalActivity: false, retryMs: 0 }
     return Promise.all(payloads.map((payload) => this.#encodeOne(payload, about)))
   }
 
   /**
-   * Without a context (for people who read), payloads that are not encoded stay as they are. With one, each payload that the
+   * Without a context (for people), payloads that are not encoded stay as they are. With one, each payload that the
    * platform has not sealed for that workflow becomes a payload of the encoding {@link REJECTED}, which no converter reads.
    * @throws Problem `payload_unreadable` without a context, if it was changed or its key was destroyed;
    *   `dependency_unavailable`
@@ -98,7 +99,7 @@ export class TenantCodec implements PayloadCodec {
       tenantId: id === undefined ? undefined : refOf(id)?.tenantId,
       binding: id === undefined ? undefined : bindingOf(id),
       isLocalActivity: context?.type === 'activity' && context.isLocal,
-      patienceMs: this.#patience[context?.type ?? 'workflow'],
+      retryMs: this.#retryBudget[context?.type ?? 'workflow'],
     }
   }
 
@@ -106,26 +107,26 @@ export class TenantCodec implements PayloadCodec {
     const mark = textOf(payload, MARK) as Mark | undefined
     if (mark === 'open' || mark === 'inside' || isEncoded(payload)) return payload
     if (mark === undefined) return this.#encodeOne(payload, about)
-    // Who throws here while a failure is told ends the worker.
+    // An error here, while a failure is reported, would end the worker.
     return this.#encodeOne(payload, about).catch(() => withheld(mark))
   }
 
-  async #encodeOne(payload: Payload, { tenantId, binding, patienceMs }: About): Promise<Payload> {
+  async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: About): Promise<Payload> {
     if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
-    const key = await retryTransient(patienceMs, () => this.#keys.newest(tenantId))
+    const key = await retryTransient(retryMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
-    const squeezed = await squeeze(bytes)
-    if (squeezed.length <= inlineBytesMax) return encoded(INLINE, key, squeezed, binding)
+    const compressed = await compress(bytes)
+    if (compressed.length <= inlineBytesMax) return encoded(INLINE, key, compressed, binding)
     const digest = createHmac('sha256', key.secret).update(bytes).digest('hex')
-    await retryTransient(patienceMs, () => this.#deposit(key, nameOf(key, digest), bytes, squeezed))
+    await retryTransient(retryMs, () => this.#deposit(key, nameOf(key, digest), bytes, compressed))
     return encoded(CLAIM, key, Buffer.from(digest), binding)
   }
 
-  /** The same content has one name with one key, so that it is stored once. */
-  async #deposit(key: DataKey, name: string, bytes: Buffer, squeezed: Buffer): Promise<void> {
-    if (this.#kept.get(name) !== undefined) return
-    await this.#store.put(name, sealWith(key.secret, squeezed, key.id))
-    this.#kept.set(name, bytes)
+  /** Equal content under one key has one name, so it is stored once. */
+  async #deposit(key: DataKey, name: string, bytes: Buffer, compressed: Buffer): Promise<void> {
+    if (this.#recent.get(name) !== undefined) return
+    await this.#store.put(name, encrypt(key.secret, compressed, key.id))
+    this.#recent.set(name, bytes)
   }
 
   async #decodeTrusted(payload: Payload, about: About): Promise<Payload> {
@@ -142,33 +143,33 @@ export class TenantCodec implements PayloadCodec {
     return isEncoded(payload) ? this.#contentOf(await this.#open(payload, about), about) : payload
   }
 
-  /** Verifies what is sealed: the content itself, or its name in the object store. */
-  async #open(payload: Payload, { tenantId, patienceMs }: About): Promise<Opened> {
+  /** Decrypts the content itself, or its name in the object store. */
+  async #open(payload: Payload, { tenantId, retryMs }: About): Promise<Opened> {
     const id = textOf(payload, KEY_ID) ?? ''
     if (tenantId !== undefined && tenantOf(id) !== tenantId) throw unreadable()
-    const key = await retryTransient(patienceMs, () => this.#keys.of(id))
+    const key = await retryTransient(retryMs, () => this.#keys.of(id))
     const encoding = textOf(payload, ENCODING) ?? ''
     const sealed = Buffer.from(payload.data ?? [])
     const plain = opened(key, sealed, aboutOf(encoding, key, textOf(payload, BOUND_TO)))
     return { key, plain, isClaim: encoding === CLAIM }
   }
 
-  async #contentOf({ key, plain, isClaim }: Opened, { patienceMs }: About): Promise<Payload> {
-    if (!isClaim) return fromBytes(await expand(plain))
-    return fromBytes(await retryTransient(patienceMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
+  async #contentOf({ key, plain, isClaim }: Opened, { retryMs }: About): Promise<Payload> {
+    if (!isClaim) return fromBytes(await decompress(plain))
+    return fromBytes(await retryTransient(retryMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
   }
 
   async #fetch(key: DataKey, name: string): Promise<Buffer> {
-    const known = this.#kept.get(name)
+    const known = this.#recent.get(name)
     if (known !== undefined) return known
-    const bytes = await expand(opened(key, await this.#store.get(name), key.id))
-    this.#kept.set(name, bytes)
+    const bytes = await decompress(opened(key, await this.#store.get(name), key.id))
+    this.#recent.set(name, bytes)
     return bytes
   }
 }
 
-/** Whose an encoded payload is; undefined for any other. */
-export function holderOf(payload: Payload): TenantId | undefined {
+/** The tenant of an encoded payload; undefined for any other. */
+export function tenantOfPayload(payload: Payload): TenantId | undefined {
   return isEncoded(payload) ? tenantOf(textOf(payload, KEY_ID) ?? '') : undefined
 }
 
@@ -189,21 +190,21 @@ function encoded(encoding: string, key: DataKey, plain: Buffer, binding: string 
       [KEY_ID]: Buffer.from(key.id),
       ...(binding !== undefined && { [BOUND_TO]: Buffer.from(binding) }),
     },
-    data: sealWith(key.secret, plain, aboutOf(encoding, key, binding)),
+    data: encrypt(key.secret, plain, aboutOf(encoding, key, binding)),
   }
 }
 
-/** What the seal vouches for besides the content (AEAD's associated data). */
+/** The associated data of the encryption. */
 const aboutOf = (encoding: string, key: DataKey, binding: string | undefined) =>
   `${encoding} ${key.id} ${binding ?? ''}`
 
-/** 128 bits that stand for a workflow id; runs of one schedule share it. */
+/** A 128-bit digest of a workflow id; all runs of a schedule share it. */
 const bindingOf = (workflowId: string) =>
   createHash('sha256').update(withoutScheduledTime(workflowId)).digest().toString('base64url', 0, 16)
 
 /**
- * An argument of a local activity has not left this process. A line for operators is never taken for a value (the converter of
- * workflows rejects it). A part of a failure that could not be encrypted says so, whatever it says itself.
+ * Of unencrypted payloads, these are accepted: arguments of local activities, which have not left this process; summaries,
+ * which the converter of workflows rejects as values; and parts of failures, whose content is replaced.
  */
 function unsealed(payload: Payload, { isLocalActivity }: About): Payload {
   const mark = textOf(payload, MARK) as Mark | undefined
@@ -216,19 +217,19 @@ function unsealed(payload: Payload, { isLocalActivity }: About): Payload {
 
 const rejected = (): Payload => ({ metadata: { [ENCODING]: Buffer.from(REJECTED) }, data: new Uint8Array() })
 
-/** `<tenant>/<number of the key>/<digest>`: what a tenant has, and what a key reads, lie together. */
+/** `<tenant>/<number of the key>/<digest>`: one prefix for each tenant and each key. */
 const nameOf = (key: DataKey, digest: string) => `${key.id.replace('.', '/')}/${digest}`
 
-/** @throws Problem `payload_unreadable` where it is not what the key has sealed */
+/** @throws Problem `payload_unreadable` unless it was encrypted with this key */
 function opened(key: DataKey, sealed: Buffer, about: string): Buffer {
   try {
-    return openWith(key.secret, sealed, about)
+    return decrypt(key.secret, sealed, about)
   } catch (cause) {
     throw unreadable(cause)
   }
 }
 
-/** What stands in a failure in place of what could not be encrypted. */
+/** Replaces a part of a failure that could not be encrypted. */
 function withheld(mark: Mark): Payload {
   const said = { message: 'Withheld: it could not be encrypted.', stack_trace: '' }
   const data = Buffer.from(JSON.stringify(mark === 'failure' ? said : null))
@@ -237,4 +238,56 @@ function withheld(mark: Mark): Payload {
 
 function unreadable(cause?: unknown): Problem {
   return new Problem('payload_unreadable', { detail: 'It was changed, or is another tenant’s.', cause })
+}
+
+const deflate = promisify(deflateRaw)
+const inflate = promisify(inflateRaw)
+
+/** Fewer bytes are processed synchronously: another thread costs more. */
+const SYNC_BYTES = 16_384
+/** For JSON, slower levels cost more time than they save bytes. */
+const LEVEL = constants.Z_BEST_SPEED
+const PLAIN = Buffer.from([0])
+const COMPRESSED = Buffer.from([1])
+
+/** The length of the metadata, the metadata as JSON of base64, the data. */
+function toBytes({ metadata, data }: Payload): Buffer {
+  const texts = Object.entries(metadata ?? {}).map(([name, value]) => [
+    name,
+    Buffer.from(value).toString('base64'),
+  ])
+  const head = Buffer.from(JSON.stringify(Object.fromEntries(texts)))
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(head.length)
+  // No data may be an empty array.
+  return Buffer.concat([length, head, Buffer.from(data ?? [])])
+}
+
+/** The inverse of {@link toBytes}. */
+function fromBytes(bytes: Buffer): Payload {
+  const end = 4 + bytes.readUInt32BE(0)
+  const head: Record<string, string> = JSON.parse(bytes.subarray(4, end).toString())
+  const metadata = Object.entries(head).map(([name, value]) => [name, Buffer.from(value, 'base64')])
+  return { metadata: Object.fromEntries(metadata), data: bytes.subarray(end) }
+}
+
+/** Compresses, if that makes the payload smaller; one byte tells. */
+async function compress(bytes: Buffer): Promise<Buffer> {
+  if (bytes.length <= LIMITS.payloads.plainBytesMax) return Buffer.concat([PLAIN, bytes])
+  const options = { level: LEVEL }
+  const smaller = bytes.length <= SYNC_BYTES ? deflateRawSync(bytes, options) : await deflate(bytes, options)
+  return Buffer.concat(smaller.length < bytes.length ? [COMPRESSED, smaller] : [PLAIN, bytes])
+}
+
+/** The inverse of {@link compress}. The bytes were encrypted with the tenant's key, so their size is trusted. */
+async function decompress(compressed: Buffer): Promise<Buffer> {
+  const bytes = compressed.subarray(1)
+  if (compressed[0] !== COMPRESSED[0]) return bytes
+  if (bytes.length > SYNC_BYTES) return inflate(bytes)
+  try {
+    return inflateRawSync(bytes, { maxOutputLength: 4 * SYNC_BYTES })
+  } catch {
+    // It expands to more than is processed synchronously.
+    return inflate(bytes)
+  }
 }

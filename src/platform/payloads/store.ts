@@ -1,4 +1,4 @@
-/** The platform's own bucket: payloads that are too large for a history, encrypted before they come here. */
+/** The platform's own bucket for payloads that are too large for a workflow history; they are encrypted before. */
 
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { LIMITS } from '../../core/limits.ts'
@@ -17,7 +17,7 @@ export class PayloadStore {
     this.#objects = objects
     this.#s3 = new S3Client({
       ...storeOf(config),
-      // Whoever can wait asks again.
+      // Callers that can wait retry.
       maxAttempts: 1,
       requestHandler: {
         connectionTimeout: LIMITS.storeConnectMs,
@@ -36,7 +36,7 @@ export class PayloadStore {
     })
   }
 
-  /** @throws Problem `payload_unreadable` where it is not there, `dependency_unavailable` */
+  /** @throws Problem `payload_unreadable` if there is no such object, `dependency_unavailable` */
   async get(name: string): Promise<Buffer> {
     try {
       const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
@@ -51,7 +51,7 @@ export class PayloadStore {
     this.#s3.destroy()
   }
 
-  /** Makes the bucket the first time that this process needs it. */
+  /** Creates the bucket when this process first needs it. */
   #ready(): Promise<void> {
     this.#bucket ??= this.#objects.makeBucket(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
       this.#bucket = undefined

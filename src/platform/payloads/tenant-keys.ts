@@ -1,27 +1,27 @@
-/** The data keys of tenants: made when a tenant needs the first one, followed by a new one now and then. */
+/** The data keys of tenants: created when first needed, and rotated by age. */
 
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId } from '../../core/tenant.ts'
-import type { Batches } from '../pg/database.ts'
+import type { SessionContext } from '../pg/batch.ts'
+import type { StatementExecutor } from '../pg/database.ts'
 import { violated } from '../pg/errors.ts'
-import type { Mandate } from '../pg/mandate.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import type { Secrets } from '../secrets.ts'
 
-/** `<tenant>.<number>` stands beside everything that is encrypted with it. */
+/** Its id, `<tenant>.<number>`, is stored with everything that it encrypts. */
 export interface DataKey {
   readonly id: string
   /** 32 bytes. */
   readonly secret: Buffer
 }
 
-/** All keys of a tenant, as they were read. */
-interface Ring {
+/** All keys of a tenant. */
+interface KeyRing {
   readonly keys: ReadonlyMap<string, DataKey>
-  /** Undefined where the keys were destroyed, and so nothing is encrypted for the tenant any more. */
+  /** Undefined if the keys were destroyed: nothing is encrypted for the tenant any more. */
   readonly newest: DataKey | undefined
 }
 
@@ -34,9 +34,9 @@ interface KeyRow {
 const { keyDays, keyCacheMs, tenantsCachedMax } = LIMITS.payloads
 
 export class TenantKeys {
-  readonly #database: Batches
+  readonly #database: StatementExecutor
   readonly #secrets: Secrets
-  readonly #rings = new LRUCache<TenantId, Ring>({
+  readonly #rings = new LRUCache<TenantId, KeyRing>({
     max: tenantsCachedMax,
     ttl: keyCacheMs,
     noDeleteOnFetchRejection: true,
@@ -44,14 +44,14 @@ export class TenantKeys {
       this.#opened(tenantId, await this.#renewed(tenantId, await this.#rows(tenantId))),
   })
 
-  constructor(database: Batches, secrets: Secrets) {
+  constructor(database: StatementExecutor, secrets: Secrets) {
     this.#database = database
     this.#secrets = secrets
   }
 
   /**
    * The key that encrypts.
-   * @throws Problem `payload_unreadable` where the tenant's keys were destroyed, `dependency_unavailable`
+   * @throws Problem `payload_unreadable` if the tenant's keys were destroyed, `dependency_unavailable`
    */
   async newest(tenantId: TenantId): Promise<DataKey> {
     const { newest } = await this.#ring(tenantId)
@@ -59,32 +59,32 @@ export class TenantKeys {
   }
 
   /**
-   * The key that something was encrypted with.
-   * @throws Problem `payload_unreadable` where it was destroyed or never was, `dependency_unavailable`
+   * The key of an id.
+   * @throws Problem `payload_unreadable` if it was destroyed or never existed, `dependency_unavailable`
    */
   async of(id: string): Promise<DataKey> {
     const tenantId = tenantOf(id)
     const known = (await this.#ring(tenantId)).keys.get(id)
-    // Another process may have made it since.
+    // Another process may have created it since.
     return known ?? (await this.#ring(tenantId, true)).keys.get(id) ?? gone()
   }
 
-  /** As it was a moment ago; while the database is away, as it was last. */
-  async #ring(tenantId: TenantId, isAnew = false): Promise<Ring> {
+  /** Cached for a while; while the database is unavailable, for longer. */
+  async #ring(tenantId: TenantId, isForced = false): Promise<KeyRing> {
     const known = this.#rings.peek(tenantId, { allowStale: true })
-    return this.#rings.forceFetch(tenantId, { forceRefresh: isAnew }).catch((error: unknown) => {
-      if (isAnew || known === undefined) throw error
+    return this.#rings.forceFetch(tenantId, { forceRefresh: isForced }).catch((error: unknown) => {
+      if (isForced || known === undefined) throw error
       return known
     })
   }
 
-  /** The rows with a newer one, where there is none yet or the newest has done its time. */
+  /** The rows with a new key, if there is none yet or the newest is too old. */
   async #renewed(tenantId: TenantId, rows: readonly KeyRow[]): Promise<readonly KeyRow[]> {
     const last = rows.at(-1)
     if (last !== undefined && (last.sealed === null || !last.is_old)) return rows
     const number = (last?.number ?? 0) + 1
     const sealed = this.#secrets.seal(purposeOf(`${tenantId}.${number}`), randomBytes(32))
-    // Whoever comes at the same time makes one under the same number; one of them is kept.
+    // Concurrent processes insert under the same number; one row is kept.
     await this.#batch(
       tenantId,
       sql`insert into payload_keys (number, sealed) values (${number}, ${sealed}) on conflict do nothing`,
@@ -94,7 +94,7 @@ export class TenantKeys {
     return this.#rows(tenantId)
   }
 
-  #opened(tenantId: TenantId, rows: readonly KeyRow[]): Ring {
+  #opened(tenantId: TenantId, rows: readonly KeyRow[]): KeyRing {
     const keys = rows.flatMap(({ number, sealed }) => {
       const id = `${tenantId}.${number}`
       return sealed === null ? [] : [{ id, secret: this.#secrets.open(purposeOf(id), sealed) }]
@@ -112,13 +112,18 @@ export class TenantKeys {
   }
 
   async #batch(tenant: TenantId, statement: Sql): Promise<readonly KeyRow[]> {
-    const mandate: Mandate = { mask: 'tenon_keyring', tenant, workspace: '', statementTimeoutMs: 5_000 }
-    const [rows = []] = await this.#database.batch(mandate, [statement])
+    const context: SessionContext = {
+      role: 'tenon_keyring',
+      tenant,
+      workspace: '',
+      statementTimeoutMs: 5_000,
+    }
+    const [rows = []] = await this.#database.batch(context, [statement])
     return rows as unknown as KeyRow[]
   }
 }
 
-/** Whose key it is. @throws Problem `payload_unreadable` for what is no id of a key */
+/** The tenant of a key id. @throws Problem `payload_unreadable` for a malformed id */
 export function tenantOf(keyId: string): TenantId {
   const [tenantId, number, ...rest] = keyId.split('.')
   if (!isTenantId(tenantId) || !/^[1-9]\d{0,8}$/.test(number ?? '') || rest.length > 0) return gone()

@@ -13,6 +13,30 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Sql } from './sql.ts'
 
+type DatabaseRole =
+  | 'tenon_anon'
+  | 'tenon_service'
+  | 'tenon_admin'
+  | 'tenon_operator'
+  | 'tenon_relay'
+  | 'tenon_mender'
+  | 'tenon_triggers'
+  | 'tenon_issuer'
+  | 'tenon_keyring'
+
+/** Session settings of a transaction. Row-level security shows no rows for an empty tenant or workspace. */
+export interface SessionContext {
+  readonly role: DatabaseRole
+  readonly tenant: string
+  readonly workspace: string
+  readonly statementTimeoutMs: number
+  /** Chain depth that is written with changes of documents; 0 by default. */
+  readonly hops?: number
+}
+
+/** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */
+export type BatchGroup = 'reading' | 'writing'
+
 export type Row = Record<string, unknown>
 type Parser = (text: string) => unknown
 
@@ -21,23 +45,23 @@ interface Column {
   readonly parse: Parser
 }
 
-/** What a connection has prepared: statement name → its columns, once they have been described. */
+/** The prepared statements of a connection. */
 interface Prepared {
-  /** The one that was used last stands last. */
+  /** By statement name, once they are described; the least recently used first. */
   readonly columns: Map<string, readonly Column[]>
-  /** Parsed or closed in a batch that failed: perhaps there, perhaps not. Closed by the next batch. */
+  /** Parsed or closed in a failed batch, so their state is unknown. The next batch closes them. */
   readonly uncertain: Set<string>
 }
 
 const PREPARED = new WeakMap<Connection, Prepared>()
 
 /**
- * Sends all statements and one Sync (PostgreSQL manual, "Extended Query", implicit transaction). An error rolls
- * all of them back and the server skips what follows it; so a transaction-local setting made by the first
- * statement holds for the rest and dies with them, at the price of no extra round trip.
+ * Sends all statements and one Sync (PostgreSQL manual, "Extended Query", implicit transaction). An error rolls all of them
+ * back, and the server skips the rest. A transaction-local setting of the first statement holds for the rest and ends with
+ * them, without another round trip.
  */
 export class Batch implements Submittable {
-  /** Rows per statement, in order. Rejects with the server's error, or a Problem where the rows are too much to hold. */
+  /** Rows per statement, in order. Rejects with the server's error, or a Problem if the rows are too large. */
   readonly done: Promise<Row[][]>
   readonly #statements: readonly Sql[]
   readonly #own: number
@@ -51,7 +75,7 @@ export class Batch implements Submittable {
   #resolve: (rows: Row[][]) => void = () => {}
   #reject: (error: Error) => void = () => {}
 
-  /** @param own how many of the first are none of the caller's: errors name the others, from 0 on */
+  /** @param own number of leading statements that are not the caller's: errors number the others, from 0 */
   constructor(statements: readonly Sql[], own = 0) {
     this.#statements = statements
     this.#own = own
@@ -67,7 +91,7 @@ export class Batch implements Submittable {
     this.#prepared = PREPARED.get(connection) ?? this.#prepared
     PREPARED.set(connection, this.#prepared)
     connection.stream.cork()
-    // Closing what is not there is no error (manual, "Message Formats", Close); it comes before what may fail.
+    // Closing an unknown statement is no error (manual, "Message Formats", Close); it comes before what may fail.
     for (const name of this.#prepared.uncertain) connection.close({ type: 'S', name }, true)
     this.#prepared.uncertain.clear()
     for (const [index, statement] of this.#statements.entries()) this.#send(connection, index, statement)
@@ -94,8 +118,8 @@ export class Batch implements Submittable {
   }
 
   /**
-   * Queries of users have endless shapes, and each prepared statement is memory in the server for as long as the
-   * connection lasts; so the one that was used least recently goes.
+   * Queries of users have endless shapes, and each prepared statement occupies memory of the server until the connection
+   * ends; so the least recently used one is closed.
    */
   #makeRoom(connection: Connection): void {
     const { columns } = this.#prepared
@@ -113,7 +137,7 @@ export class Batch implements Submittable {
     this.#prepared.columns.set(this.#names[this.#at] ?? '', columns)
   }
 
-  /** Beyond the bound rows are let go as they come: they are read to their end, since others use the connection next. */
+  /** Rows beyond the limit are read and dropped, since the connection is reused. */
   handleDataRow(message: { fields: (string | null)[] }): void {
     for (const text of message.fields) this.#bytes += text?.length ?? 0
     if (this.#bytes > LIMITS.rowsBytesMax) {
@@ -159,13 +183,13 @@ export class Batch implements Submittable {
 const tooMuch = () =>
   new Problem('output_too_large', { detail: `The answer has more than ${LIMITS.rowsBytesMax} bytes.` })
 
-/** A statement's name is a digest of its text: the same text is prepared once per connection. */
+/** A statement's name is a digest of its text, so equal texts are prepared once per connection. */
 const NAMES = new LRUCache<string, string>({
   max: LIMITS.preparedStatementsMax * 4,
   memoMethod: (text) => createHash('sha256').update(text).digest('base64url').slice(0, 22),
 })
 
-/** `2026-01-01 00:00:00.123+00`, as most of them are; a page has dozens. */
+/** Fast path for the most common form, `2026-01-01 00:00:00.123+00`. */
 const iso: Parser = (text) =>
   text.length === 26 && text[10] === ' ' && text.endsWith('+00')
     ? `${text.slice(0, 10)}T${text.slice(11, 23)}Z`
@@ -175,7 +199,7 @@ const PARSERS: Readonly<Record<number, Parser>> = {
   [types.builtins.TIMESTAMPTZ]: iso,
 }
 
-/** Times come as RFC 3339 UTC with milliseconds, bigint as number: ours stay below 2^53. */
+/** Times become RFC 3339 UTC with milliseconds, bigint becomes number: ours stay below 2^53. */
 function parserOf(oid: number): Parser {
   return PARSERS[oid] ?? (types.getTypeParser(oid, 'text') as Parser)
 }

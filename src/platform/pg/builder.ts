@@ -1,4 +1,4 @@
-/** Builds and drops indexes of tables that are in use, which no transaction can do and only the owner may. */
+/** Builds and drops indexes of tables in use, which only the owner may do, and outside of transactions. */
 
 import { Client, DatabaseError } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,8 +6,8 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { TOO_LONG, tooLongForIndex } from './errors.ts'
 
-/** Where an index is declared: the schema and the index's name there. */
-export interface IndexPlace {
+/** A declared index: the schema, and its name there. */
+export interface DeclaredIndex {
   readonly schemaId: string
   /** `i1`, `i2`, … */
   readonly name: string
@@ -21,13 +21,13 @@ export class Builder {
   }
 
   /**
-   * Builds an index while others read and write. What a crash has left of it is cleared away before. Its statement is
-   * made by the database of the declaration as it stands now, and of nothing that travelled.
-   * @returns whether it is there; `false` where two documents have the same of a unique one's fields
-   * @throws Problem `not_found` where nobody declares it any more, `value_invalid` where a text is too long for an
-   *   index, `dependency_unavailable` otherwise: try again
+   * Builds an index concurrently, after it has dropped what a crash may have left of it. The database makes the statement
+   * from the declaration as it is now.
+   * @returns `false` if two documents have equal values in the fields of a unique index
+   * @throws Problem `not_found` if it is not declared any more, `value_invalid` if a text is too long for an index,
+   *   `dependency_unavailable` otherwise: try again
    */
-  async build(ref: WorkspaceRef, place: IndexPlace): Promise<boolean> {
+  async build(ref: WorkspaceRef, place: DeclaredIndex): Promise<boolean> {
     return this.#session(ref, place, async (client) => {
       const { rows } = await client.query(
         `select tenon.index_statement(s, i, true) as text from tenon.schemas s, jsonb_array_elements(s.indexes) i
@@ -35,7 +35,7 @@ export class Builder {
         [place.schemaId, place.name],
       )
       if (rows[0] === undefined)
-        throw new Problem('not_found', { detail: 'Nobody declares this index any more.' })
+        throw new Problem('not_found', { detail: 'This index is not declared any more.' })
       await clear(client, place)
       try {
         await client.query(String(rows[0].text))
@@ -49,15 +49,15 @@ export class Builder {
     })
   }
 
-  /** Clears away what is left of an index that could not be built; one that is whole stays. */
-  async clear(ref: WorkspaceRef, place: IndexPlace): Promise<void> {
+  /** Drops an index that could not be built; a valid one stays. */
+  async clear(ref: WorkspaceRef, place: DeclaredIndex): Promise<void> {
     await this.#session(ref, place, (client) => clear(client, place))
   }
 
-  /** One at a time for each schema. The owner too is under row-level security: the session is of one workspace. */
+  /** One session at a time for each schema, in one workspace: row-level security applies to the owner, too. */
   async #session<T>(
     ref: WorkspaceRef,
-    { schemaId }: IndexPlace,
+    { schemaId }: DeclaredIndex,
     work: (client: Client) => Promise<T>,
   ): Promise<T> {
     const client = new Client({
@@ -82,7 +82,7 @@ export class Builder {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Settings of the session. The server ends what it does for a client that is gone, as after a crash of ours. */
+/** Settings of the session. The server cancels statements of a client that is gone. */
 function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
   const settings = {
     role: 'tenon_owner',
@@ -96,8 +96,8 @@ function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
     .join(' ')
 }
 
-/** An index that was not finished is not used and still slows, or even refuses, what is written. */
-async function clear(client: Client, { schemaId, name }: IndexPlace): Promise<void> {
+/** An unfinished index is never used, but slows writes, or even refuses them. */
+async function clear(client: Client, { schemaId, name }: DeclaredIndex): Promise<void> {
   const index = `${schemaId}_${name}`
   const { rows } = await client.query(
     `select from pg_index i join pg_class c on c.oid = i.indexrelid

@@ -1,36 +1,53 @@
-/** The pool of the login role. It has one way in: a batch whose first statement puts on a mask. */
+/** The connection pool of the login role. Its only entry is a batch whose first statement sets the role and the tenant. */
 
 import { Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { Shares } from '../shares.ts'
-import { Batch, type Row } from './batch.ts'
+import { KeyedSemaphore } from '../shares.ts'
+import { Batch, type BatchGroup, type Row, type SessionContext } from './batch.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
-import { Groups } from './groups.ts'
-import type { Company, Mandate } from './mandate.ts'
+import { TransactionBatcher } from './groups.ts'
 import { type Sql, sql } from './sql.ts'
 
-/** Where batches are run: any connection, or always the same one. */
-export interface Batches {
+/** Runs batches on any connection, or always on the same one. */
+export interface StatementExecutor {
   /**
    * Runs the statements as one transaction in one round trip.
-   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; the server's own
-   *   DatabaseError for what the caller must judge (unique violations and the like)
-   * @param company of statements that take a moment: with whom they may share a transaction, where there is a choice
+   * @param group lets short statements share a transaction with others of the same context
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; DatabaseError for what
+   *   the caller must judge (unique violations and the like)
    */
-  batch(mandate: Mandate, statements: readonly Sql[], company?: Company): Promise<Row[][]>
+  batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]>
 }
 
-/** One connection, for what lasts longer than a transaction: a lock of its session. */
-export interface Session extends Batches {
-  /** Closes the connection, and with it gives up what its session holds. */
+/** A connection of its own, for locks that last longer than a transaction. */
+export interface PinnedConnection extends StatementExecutor {
+  /** Closes the connection, which releases the locks of its session. */
   end(): void
 }
 
-export class Database implements Batches {
+/** Statements with the rights of their owner. */
+export abstract class Statements {
+  /** Runs the statements as one transaction in one round trip. @returns rows per statement */
+  abstract batch(...statements: Sql[]): Promise<Row[][]>
+
+  /** The rows of one statement. */
+  async rows<T extends object>(statement: Sql): Promise<T[]> {
+    const [rows = []] = await this.batch(statement)
+    return rows as T[]
+  }
+
+  /** The first row of one statement; undefined if it has none. */
+  async row<T extends object>(statement: Sql): Promise<T | undefined> {
+    const [row] = await this.rows<T>(statement)
+    return row
+  }
+}
+
+export class Database implements StatementExecutor {
   readonly #pool: Pool
-  readonly #shares = new Shares(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
-  readonly #groups = new Groups((...of) => this.#alone(...of))
+  readonly #slots = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
+  readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
 
   private constructor(pool: Pool) {
     this.#pool = pool
@@ -48,72 +65,89 @@ export class Database implements Batches {
       application_name: 'tenon',
     })
     pool.on('error', onError)
-    // A connection that breaks while it is lent out reports here too; unheard, that would end the process.
+    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
     pool.on('connect', (client) => client.on('error', onError))
     return new Database(pool)
   }
 
-  batch(mandate: Mandate, statements: readonly Sql[], company?: Company): Promise<Row[][]> {
-    return company === undefined
-      ? this.#alone(mandate, statements)
-      : this.#groups.join(mandate, statements, company)
+  batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
+    return group === undefined
+      ? this.#runAlone(context, statements)
+      : this.#batcher.join(context, statements, group)
   }
 
-  async #alone(mandate: Mandate, statements: readonly Sql[], lockMs?: number): Promise<Row[][]> {
-    const { tenant } = mandate
-    // What is asked before a tenant is known, or by an operator, is nobody's share.
-    const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
-    try {
-      return await this.#lend((client) => run(client, mandate, statements, lockMs))
-    } finally {
-      giveBack?.()
-    }
+  #runAlone(context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number): Promise<Row[][]> {
+    return this.#withClient(context.tenant, (client) => run(client, context, statements, lockTimeoutMs))
   }
 
   /**
-   * A connection kept out of the pool. The server ends one that asks nothing for `sessionIdleMs`: its process hangs or
-   * its machine is gone, and another one waits for the lock. It asks the same all day, under plans that may be made
-   * while a table is empty and must do when it has a million rows.
+   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement: its process hangs,
+   * or its machine is gone, and another process waits for the lock. Its plans may be made while a table is empty and must
+   * still be good when it has a million rows.
    * @throws Problem `dependency_unavailable`
    */
-  async session(): Promise<Session> {
+  async session(): Promise<PinnedConnection> {
     const client = await this.#connect()
     await client.query(SESSION_SETTINGS).catch((error: unknown) => {
       client.release(true)
       throw translate(error)
     })
     return {
-      batch: (mandate, statements) => run(client, mandate, statements),
+      batch: (context, statements) => run(client, context, statements),
       end: () => client.release(true),
     }
   }
 
   /**
-   * Several round trips as one transaction, for what cannot be said in one statement. It ends when `work` does, or when
-   * nothing is asked of it for a while: locks are not held for a node that is gone.
-   * @param tenant whose share of the connections it takes
+   * Several round trips as one transaction, for work that one statement cannot do. It ends when `work` does, or when
+   * nothing is asked of it for `transactionIdleMs`.
+   * @param tenant whose share of the connections it uses
    * @throws what `work` throws, and as {@link batch} does; then nothing has happened
    */
-  async transaction<T>(tenant: string, work: (held: Batches) => Promise<T>): Promise<T> {
-    const giveBack = tenant === '' ? undefined : await this.#shares.take(tenant, BUSY)
+  transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
+    return this.#withClient(tenant, async (client) => {
+      await send(client, BEGIN)
+      try {
+        const result = await work({ batch: (context, statements) => run(client, context, statements) })
+        await send(client, 'commit')
+        return result
+      } catch (error) {
+        await send(client, 'rollback')
+        throw error
+      }
+    })
+  }
+
+  async ping(): Promise<void> {
+    const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
+    await this.batch(context, [sql`select 1`])
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end()
+  }
+
+  /** Statements of no tenant (of operators, or before the tenant is known) are not limited. */
+  async #withClient<T>(tenant: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const release = tenant === '' ? undefined : await this.#slots.acquire(tenant, BUSY)
     try {
-      return await this.#lend((client) => within(client, work))
+      return await this.#lend(work)
     } finally {
-      giveBack?.()
+      release?.()
     }
   }
 
-  /** A connection that broke meanwhile does not come back to the pool. */
+  /** A connection that broke meanwhile does not return to the pool. */
   async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
-    let broken = false
+    let isBroken = false
     try {
       return await work(client)
     } catch (error) {
-      broken = error instanceof Problem && error.code === 'dependency_unavailable'
+      isBroken = error instanceof Problem && error.code === 'dependency_unavailable'
       throw error
     } finally {
-      client.release(broken)
+      client.release(isBroken)
     }
   }
 
@@ -122,35 +156,17 @@ export class Database implements Batches {
       throw unavailable(error)
     })
   }
-
-  /** Whether the server answers. */
-  async ping(): Promise<void> {
-    await this.batch({ mask: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 }, [
-      sql`select 1`,
-    ])
-  }
-
-  async close(): Promise<void> {
-    await this.#pool.end()
-  }
 }
 
 const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
   set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
 
-async function within<T>(client: PoolClient, work: (held: Batches) => Promise<T>): Promise<T> {
-  await say(client, BEGIN)
-  try {
-    const made = await work({ batch: (mandate, statements) => run(client, mandate, statements) })
-    await say(client, 'commit')
-    return made
-  } catch (error) {
-    await say(client, 'rollback')
-    throw error
-  }
-}
+const SESSION_SETTINGS = [
+  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
+  ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((method) => `set enable_${method} = off`),
+].join('; ')
 
-async function say(client: PoolClient, text: string): Promise<void> {
+async function send(client: PoolClient, text: string): Promise<void> {
   await client.query(text).catch((error: unknown) => {
     throw translate(error)
   })
@@ -158,38 +174,25 @@ async function say(client: PoolClient, text: string): Promise<void> {
 
 async function run(
   client: PoolClient,
-  mandate: Mandate,
+  context: SessionContext,
   statements: readonly Sql[],
-  lockMs?: number,
+  lockTimeoutMs?: number,
 ): Promise<Row[][]> {
-  const { hops } = mandate
-  const before = [
-    settings(mandate),
-    ...(hops === undefined ? [] : [hopsSetting(hops)]),
-    ...(lockMs === undefined ? [] : [lockSetting(lockMs)]),
+  const { role, tenant, workspace, statementTimeoutMs, hops } = context
+  // All settings are transaction-local (third argument `true`): they end with the batch.
+  const settings = [
+    sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
+      set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
+    ...(hops === undefined ? [] : [sql`select set_config('tenon.hops', ${hops}, true) is null`]),
+    ...(lockTimeoutMs === undefined
+      ? []
+      : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
   ]
-  const batch = new Batch([...before, ...statements], before.length)
+  const batch = new Batch([...settings, ...statements], settings.length)
   try {
     client.query(batch)
-    return (await batch.done).slice(before.length)
+    return (await batch.done).slice(settings.length)
   } catch (error) {
-    throw translate(error, mandate.mask === 'tenon_anon')
+    throw translate(error, role === 'tenon_anon')
   }
-}
-
-const SESSION_SETTINGS = [
-  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
-  ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((way) => `set enable_${way} = off`),
-].join('; ')
-
-/** It too ends with the batch; the column of the outbox reads it. */
-const hopsSetting = (hops: number): Sql => sql`select set_config('tenon.hops', ${hops}, true) is null`
-
-const lockSetting = (ms: number): Sql => sql`select set_config('lock_timeout', ${ms}, true) is null`
-
-/** All four are transaction-local (third argument `true`): they end with the batch. Nobody reads them back. */
-function settings(mandate: Mandate): Sql {
-  return sql`select num_nulls(set_config('role', ${mandate.mask}, true),
-    set_config('tenon.tenant', ${mandate.tenant}, true), set_config('tenon.workspace', ${mandate.workspace}, true),
-    set_config('statement_timeout', ${mandate.statementTimeoutMs}, true))`
 }

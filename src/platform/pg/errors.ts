@@ -1,9 +1,9 @@
-/** What the server says of a statement that failed, as the platform's own problems; and what callers must judge themselves. */
+/** Translates errors of PostgreSQL into problems, and reads from them what callers must judge themselves. */
 
 import { DatabaseError } from 'pg'
 import { Problem } from '../../core/problem.ts'
 
-/** 55P03 is a lock that somebody else holds for long, 42501 is a refusal of row-level security or a grant, class 22 a value that no column takes. */
+/** 57014: timeout. 55P03: lock timeout. 42501: row-level security or a missing grant. Class 22: a value that a column does not take. */
 const REFUSALS = [
   [/^57014$/, 'query_timeout'],
   [/^55P03$/, 'overloaded'],
@@ -12,8 +12,8 @@ const REFUSALS = [
 ] as const
 
 /**
- * Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's trouble, not the statement's.
- * @param toAnon whether an anon key is told
+ * Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's fault, not the statement's.
+ * @param toAnon true if the caller has an anon key
  */
 export function translate(error: unknown, toAnon = false): Problem | DatabaseError {
   if (error instanceof Problem) return error
@@ -27,7 +27,7 @@ export function translate(error: unknown, toAnon = false): Problem | DatabaseErr
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
 }
 
-/** What an index of PostgreSQL says of a row that it has no room for. */
+/** A row is too long for an index. */
 export const TOO_LONG = '54000'
 
 export const tooLongForIndex = (cause: unknown) =>
@@ -37,7 +37,7 @@ export const tooLongForIndex = (cause: unknown) =>
     cause,
   })
 
-/** Raised by tenon.use_quota, which says in its detail which quota it is. */
+/** Raised by tenon.use_quota, with the quota in its detail. */
 const QUOTA_EXCEEDED = 'TQ001'
 
 /** Raised by tenon.take_place. */
@@ -61,7 +61,7 @@ function quotaExceeded(error: DatabaseError, toAnon: boolean): Problem {
   const members = JSON.parse(error.detail ?? '{}') as QuotaMembers
   const { quota, resets_at } = members
   const headers = resets_at === undefined ? {} : { 'retry-after': secondsUntil(resets_at) }
-  // How much the workspace has, in collections that it may not read as well, is no affair of an anon key.
+  // An anon key does not learn how much the workspace holds, since it may not read all collections.
   if (toAnon)
     return new Problem('quota_exceeded', {
       detail: `The quota ${quota} is used up.`,
@@ -84,20 +84,20 @@ export function unavailable(cause: unknown): Problem {
   return new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.', cause })
 }
 
-/** The name of the constraint where a unique or foreign key was violated, else undefined. */
+/** The name of a violated unique or foreign key; undefined for other errors. */
 export function violated(error: unknown): string | undefined {
   if (!(error instanceof DatabaseError)) return undefined
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
 }
 
-/** Which of the caller's statements failed, from 0 on; undefined where it was none of them. */
+/** The number of the caller's statement that failed, from 0; undefined if it was none of them. */
 export function failedStatement(error: unknown): number | undefined {
   const from = error instanceof Problem ? error.cause : error
   const { statement } = Object(from) as { statement?: unknown }
   return typeof statement === 'number' && statement >= 0 ? statement : undefined
 }
 
-/** What tenon.refuse_change raised: what was in the way of the change. */
+/** The current version of a document, if tenon.refuse_change refused its change. */
 export function changeRefused(
   error: unknown,
 ): { current: { version: number; bytes: number } | null } | undefined {
@@ -105,7 +105,7 @@ export function changeRefused(
   return JSON.parse(error.detail ?? '{}')
 }
 
-/** Refusals that our own functions raise, and a table that went with its declaration. */
+/** Refusals of our own functions, and a table that was dropped with its declaration. */
 const RAISED: Readonly<
   Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
 > = {
@@ -116,7 +116,7 @@ const RAISED: Readonly<
   '40P01': 'deadlock',
 }
 
-/** Why the database refused a statement on a collection; undefined where it was something else. */
+/** Why the database refused a statement on a collection; undefined for other errors. */
 export function refusal(error: unknown): (typeof RAISED)[string] | undefined {
   return error instanceof DatabaseError ? RAISED[error.code ?? ''] : undefined
 }

@@ -17,7 +17,7 @@ const FILES = `
   .split(/\s+/)
   .map((name) => `${name}.sql`)
 
-/** An arbitrary number of ours for pg_advisory_lock. */
+/** A number of our own for pg_advisory_lock. */
 const LOCK = 7_302_516
 
 export interface Migrated {
@@ -36,7 +36,7 @@ export interface Passwords {
 }
 
 /**
- * Idempotent; two at once wait for each other.
+ * Idempotent; concurrent calls wait for each other.
  * @param adminUrl a role that may create roles, or one to which `tenon_owner` and `tenon_app` were given
  * @throws Error if an applied file was changed since, or the database is one of a build before 0.1.0
  */
@@ -64,8 +64,8 @@ export async function migrate(adminUrl: string, passwords: Passwords): Promise<M
 }
 
 /**
- * The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs in, can do nothing by
- * itself, and may put on the owner. None of them bypasses RLS.
+ * The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs in, has no rights of its
+ * own, and may act as the owner. None of them bypasses row-level security.
  */
 async function ensureLogins(client: Client, passwords: Passwords): Promise<void> {
   await client.query(`do $$ begin
@@ -82,8 +82,8 @@ async function ensureLogins(client: Client, passwords: Passwords): Promise<void>
   await client.query(`alter role tenon_app password ${client.escapeLiteral(passwords.app)}`)
   await client.query(`alter role tenon_builder password ${client.escapeLiteral(passwords.builder)}`)
   await client.query('alter role tenon_app set search_path = tenon, pg_catalog')
-  // Statements are planned once a connection, perhaps while a table is empty, and asked when it has a million rows.
-  // Every key begins with the tenant, so there always is an index.
+  // A statement is planned once per connection, perhaps while its table is empty, and runs when it has a million rows.
+  // Every key begins with the tenant, so there is always an index.
   await client.query('alter role tenon_app set enable_seqscan = off')
   const { rows } = await client.query('select current_database() as name')
   const database = client.escapeIdentifier(String(rows[0]?.name))

@@ -1,10 +1,10 @@
-/** SQL as a value: text with numbered places, and the values for them. No user text ever becomes SQL. */
+/** SQL as a value: text with numbered parameters, and their values. No text of a user ever becomes SQL. */
 
 export type SqlValue = string | number | boolean | null | undefined | Date | object
 
 const TEXTS = new WeakMap<readonly string[], string>()
 
-/** A value that stands in several places and is sent and read once. */
+/** A value that is interpolated several times and sent once. */
 class Shared {
   readonly value: SqlValue
   constructor(value: SqlValue) {
@@ -12,16 +12,14 @@ class Shared {
   }
 }
 
-const isShared = (value: SqlValue): boolean => value instanceof Shared
-
-/** Says at once what several statements of a kind say; each row that comes back has the key of its item as `given_id`. */
-export interface Kind<Item = unknown> {
-  readonly join: (items: readonly Item[]) => Sql
+/** Merges several statements of a kind into one, whose rows have the key of their item as `given_id`. */
+export interface StatementKind<Item = unknown> {
+  readonly merge: (items: readonly Item[]) => Sql
 }
 
-/** One statement of a kind, about the thing with this key. */
-export interface Joint<Item = unknown> {
-  readonly kind: Kind<Item>
+/** A statement of a kind, about the row with this key. */
+interface Coalescable<Item = unknown> {
+  readonly kind: StatementKind<Item>
   readonly key: string
   readonly item: Item
 }
@@ -29,23 +27,22 @@ export interface Joint<Item = unknown> {
 export class Sql {
   readonly #parts: readonly string[]
   readonly #values: readonly SqlValue[]
-  /** Where several of its kind can be one statement: which of them it is. */
-  readonly joint: Joint | undefined
+  /** Set if the statement can be merged with others of its kind. */
+  readonly coalescable: Coalescable | undefined
 
-  private constructor(parts: readonly string[], values: readonly SqlValue[], joint?: Joint) {
+  private constructor(parts: readonly string[], values: readonly SqlValue[], coalescable?: Coalescable) {
     this.#parts = parts
     this.#values = values
-    this.joint = joint
+    this.coalescable = coalescable
   }
 
-  /** The same, as one of a kind. */
-  as(joint: Joint): Sql {
-    return new Sql(this.#parts, this.#values, joint)
+  as(coalescable: Coalescable): Sql {
+    return new Sql(this.#parts, this.#values, coalescable)
   }
 
-  /** Only the tag below makes one: the strings of a template literal are our own source text. */
+  /** Called by the tag below only: the strings of a template literal are our own source text. */
   static of(parts: TemplateStringsArray, values: readonly (SqlValue | Sql)[]): Sql {
-    // The same array each time that the literal is run, so its text is put together once.
+    // A literal passes the same array each time, so its text is built once.
     if (!values.some((value) => value instanceof Sql)) return new Sql(parts, values)
     const texts: string[] = [parts[0] ?? '']
     const bound: SqlValue[] = []
@@ -65,7 +62,7 @@ export class Sql {
     return new Sql(texts, bound)
   }
 
-  /** Put together at once: of hundreds of columns, one by one, the beginning would be copied hundreds of times. */
+  /** Joins all parts at once: one by one, the text of hundreds of columns would be copied hundreds of times. */
   static joined(parts: readonly Sql[], by: ', ' | ' + '): Sql {
     const texts = ['']
     for (const [index, part] of parts.entries()) {
@@ -79,13 +76,13 @@ export class Sql {
     )
   }
 
-  /** One name, in quotes. @throws TypeError where it is not of the form of names that the platform itself gives */
+  /** A quoted name. @throws TypeError if it does not have the form of names that the platform itself gives */
   static identifier(name: string): Sql {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new TypeError('not an identifier of ours')
     return new Sql([`"${name}"`], [])
   }
 
-  /** A value that gets one number, however often it is interpolated. */
+  /** A value with one parameter number, however often it is interpolated. */
   static shared(value: SqlValue): Sql {
     return new Sql(['', ''], [new Shared(value)])
   }
@@ -95,39 +92,31 @@ export class Sql {
     const known = TEXTS.get(this.#parts)
     if (known !== undefined) return known
     const distinct = this.#distinct
-    const place = distinct.length === this.#values.length ? undefined : placesOf(this.#values)
-    const numbered = (part: string, index: number) => `$${place?.[index - 1] ?? index}${part}`
-    const text = this.#parts.map((part, index) => (index === 0 ? part : numbered(part, index))).join('')
+    let shared = 0
+    const numbers = this.#values.map((value, index) => {
+      const first = value instanceof Shared ? distinct.indexOf(value) : index - shared
+      if (first < index - shared) shared += 1
+      return first + 1
+    })
+    const text = this.#parts
+      .map((part, index) => (index === 0 ? part : `$${numbers[index - 1]}${part}`))
+      .join('')
     TEXTS.set(this.#parts, text)
     return text
   }
 
-  /** In text form, as the extended protocol takes them. Objects go as JSON. */
+  /** In text form, as the extended protocol takes them. Objects are sent as JSON. */
   get values(): (string | null)[] {
     return this.#distinct.map((value) => encode(value instanceof Shared ? value.value : value))
   }
 
+  /** Each shared value once, at its first position. */
   get #distinct(): readonly SqlValue[] {
-    return this.#values.some(isShared) ? distinctOf(this.#values) : this.#values
+    if (!this.#values.some((value) => value instanceof Shared)) return this.#values
+    return this.#values.filter(
+      (value, index) => !(value instanceof Shared) || this.#values.indexOf(value) === index,
+    )
   }
-}
-
-/** Each shared value once, where it comes first. */
-function distinctOf(values: readonly SqlValue[]): SqlValue[] {
-  return values.filter((value, index) => !(value instanceof Shared) || values.indexOf(value) === index)
-}
-
-/** The number of each value. */
-function placesOf(values: readonly SqlValue[]): number[] {
-  let last = 0
-  const numbers = new Map<SqlValue, number>()
-  return values.map((value) => {
-    const known = value instanceof Shared ? numbers.get(value) : undefined
-    if (known !== undefined) return known
-    last += 1
-    if (value instanceof Shared) numbers.set(value, last)
-    return last
-  })
 }
 
 /** `` sql`select name from tenants where id = ${id}` ``; a nested Sql is spliced in. */
@@ -138,7 +127,7 @@ export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]):
 /** Texts as the value of an array (PostgreSQL manual, "Arrays", input syntax). */
 export const textArray = (texts: readonly string[]): string => `{${texts.map(inQuotes).join()}}`
 
-/** Backslashes stand before quotes and themselves. So JSON has them, and quicker, where it has no other escapes. */
+/** Escapes quotes and backslashes with backslashes; JSON does the same, and faster, for texts without other escapes. */
 const inQuotes = (text: string): string =>
   ESCAPED.test(text) ? `"${text.replaceAll(/[\\"]/g, '\\$&')}"` : JSON.stringify(text)
 

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { Batches } from '../pg/database.ts'
+import type { StatementExecutor } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import { SystemScope } from '../system.ts'
@@ -105,7 +105,7 @@ export class ExecutionWatcher {
   #asking: Promise<void> | undefined
   #looking: Promise<void> | undefined
 
-  constructor(database: Batches, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
+  constructor(database: StatementExecutor, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
     this.#system = new SystemScope('lookout', database)
     this.#notifier = notifier
     this.#onError = onError

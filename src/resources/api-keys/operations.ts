@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { forgetKey } from '../../platform/node-memory.ts'
+import { invalidateKey } from '../../platform/node-memory.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../kinds.ts'
 import { ACTIVE, inactiveProblem } from '../tenants.ts'
@@ -133,7 +133,7 @@ export const updateApiKey = onStructure({
         and not (replaced_by is not null and ${more.expires_at === null}::boolean)
       returning ${COLUMNS}`)
     if (key === undefined) throw unchangeable(await findApiKey(scope, id))
-    forgetKey(scope, id)
+    invalidateKey(scope, id)
     return key
   },
 })
@@ -158,7 +158,7 @@ export const revokeApiKey = onStructure({
       update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
       where id = ${id} returning ${COLUMNS}`)
     if (key === undefined) throw notFound('API key')
-    forgetKey(scope, id)
+    invalidateKey(scope, id)
     return key
   },
 })

@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { forgetKey } from '../../platform/node-memory.ts'
+import { invalidateKey } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, OptionalTime, onStructure, Ref } from '../kinds.ts'
 import { ACTIVE } from '../tenants.ts'
@@ -58,7 +58,7 @@ export const rotateApiKey = onStructure({
     const statements = [letExpired(workspace_id), replace(newId, id, grace), insert]
     const [, , [made] = []] = await scope.batch(...statements)
     if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
-    forgetKey(scope, id)
+    invalidateKey(scope, id)
     return { ...(made as ApiKey), key }
   },
 })

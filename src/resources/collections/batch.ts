@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { READERS } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Turns } from '../../platform/turns.ts'
+import { CpuBudget } from '../../platform/turns.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { CollectionName, Fields } from './fields.ts'
 import type { Wish } from './wishes.ts'
@@ -112,7 +112,7 @@ async function runAll(
   const asked = ops.map((op): Asked => ({ collection: op.collection, wish: wishOf(op) }))
   if (!atomic) return oneByOne(scope, ops, asked)
   // New documents are met again by their ids, and told of once more.
-  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.marks
+  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
   const done = await writeAll(scope, asked, { marks }).catch((error: unknown) => {
     // A single one has no index of its own.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
@@ -127,7 +127,7 @@ async function oneByOne(
   asked: readonly Asked[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
-  const turns = new Turns()
+  const turns = new CpuBudget()
   for (const [index, { collection, wish }] of asked.entries()) {
     const op = ops[index]
     const result = await write(scope, collection, wish, { turns }).then(

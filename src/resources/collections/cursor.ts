@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import { openSealed, seal } from '../../platform/capabilities.ts'
+import { decryptFor, encryptFor } from '../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type Filter, isIndex, type OrderKey, type Path } from './grammar/filter.ts'
 import type { Stored } from './store.ts'
@@ -23,7 +23,7 @@ export function digestOf(collection: string, filter: Filter, order: readonly Ord
 /** @throws Problem `cursor_too_large` where the values it holds would not fit into a URL */
 export function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
   const text =
-    PREFIX + seal(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
+    PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
   if (text.length > LIMITS.cursorCharsMax) {
     const detail = 'The values that the page is ordered by are too long to continue from.'
     throw new Problem('cursor_too_large', { detail })
@@ -44,7 +44,7 @@ function opened(scope: WorkspaceScope, text: string): [string, Json[]] {
   if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
     throw new Problem('cursor_invalid')
   try {
-    return JSON.parse(openSealed(scope, PURPOSE, bytes).toString())
+    return JSON.parse(decryptFor(scope, PURPOSE, bytes).toString())
   } catch (cause) {
     throw new Problem('cursor_invalid', { cause })
   }

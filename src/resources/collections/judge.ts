@@ -2,7 +2,7 @@
 
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Turns } from '../../platform/turns.ts'
+import type { CpuBudget } from '../../platform/turns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import {
   type Fault,
@@ -58,7 +58,7 @@ function judged({ declared }: Collection, fields: Fields, validate: typeof valid
 export async function judgeInThread(
   scope: WorkspaceScope,
   { validation, mode }: Pending,
-  turns: Turns,
+  turns: CpuBudget,
 ): Promise<readonly Fault[]> {
   return settled(mode, await faultsInThread(scope, validation, turns))
 }

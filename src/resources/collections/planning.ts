@@ -2,7 +2,7 @@
 
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Turns } from '../../platform/turns.ts'
+import type { CpuBudget } from '../../platform/turns.ts'
 import { comparedAs } from '../schemas/canonical.ts'
 import type { Fault } from '../schemas/validate.ts'
 import { after, type Fields } from './fields.ts'
@@ -29,14 +29,14 @@ export async function planAll(
   scope: WorkspaceScope,
   tasks: readonly Task[],
   plan: Plan,
-  turns: Turns,
+  turns: CpuBudget,
 ): Promise<Judged[]> {
   const judged: Judged[] = []
   try {
     for (const [index, task] of tasks.entries()) {
-      const planned = turns.take(() => plan(task, index))
+      const planned = turns.run(() => plan(task, index))
       judged.push(isJudged(planned) ? planned : await judgedApart(scope, planned, turns))
-      await turns.rest()
+      await turns.yield()
     }
   } catch (error) {
     throw located(error, judged.length, tasks)
@@ -47,7 +47,11 @@ export async function planAll(
 const isJudged = (planned: Planned): planned is Judged => !isToBeJudged(planned.warnings)
 
 /** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as `judgeInThread` does */
-export async function judgedApart(scope: WorkspaceScope, planned: Planned, turns: Turns): Promise<Judged> {
+export async function judgedApart(
+  scope: WorkspaceScope,
+  planned: Planned,
+  turns: CpuBudget,
+): Promise<Judged> {
   const { warnings } = planned
   return {
     ...planned,

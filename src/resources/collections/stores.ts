@@ -2,7 +2,7 @@
 
 import { Problem } from '../../core/problem.ts'
 import { documentsOf } from '../../platform/capabilities.ts'
-import { forget } from '../../platform/node-memory.ts'
+import { invalidate } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
@@ -50,7 +50,7 @@ export async function inCollections<T>(
       if (!isOutOfDate) throw error
       cause = error
       for (const name of wanted.keys()) forgetDeclaration(scope, name)
-      forget(scope, ANON_MEMO)
+      invalidate(scope, scope.ref, ANON_MEMO)
     }
   }
   throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })

@@ -6,7 +6,7 @@ import type { Json } from '../../core/work.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Turns } from '../../platform/turns.ts'
+import { CpuBudget } from '../../platform/turns.ts'
 import { comparedAs, type Format } from '../schemas/canonical.ts'
 import type { Index } from '../schemas/indexes.ts'
 import type { Filter, Test } from './grammar/filter.ts'
@@ -25,7 +25,7 @@ export interface Asked {
 /** How it is done. */
 interface Way {
   /** Those of the request, where it asks for more than this. */
-  readonly turns?: Turns
+  readonly turns?: CpuBudget
   /** Further statements of the transaction. */
   readonly marks?: readonly Sql[]
 }
@@ -47,7 +47,7 @@ export interface Done {
 export function writeAll(
   scope: WorkspaceScope,
   asked: readonly Asked[],
-  { turns = new Turns(), marks = [] }: Way = {},
+  { turns = new CpuBudget(), marks = [] }: Way = {},
 ): Promise<Done[]> {
   // The same ids at every attempt, and in every attempt of an activity.
   const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))

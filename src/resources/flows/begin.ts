@@ -3,7 +3,7 @@
 import { uuidOf } from '../../core/ids.ts'
 import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../core/run.ts'
 import { type Json, QUEUES } from '../../core/work.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { decryptSecret, handlesFor } from './secrets.ts'
@@ -33,7 +33,7 @@ interface PendingRow {
 /** Starts the workflow; has no effect if it exists. @throws Problem `dependency_unavailable` */
 export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
-  await runsOf(scope).start({
+  await workflowsOf(scope).start({
     type: 'flowRun',
     queue: QUEUES.flows,
     subject: flow.id,
@@ -63,7 +63,7 @@ export async function resumeAdmitted(
     try {
       if (!(await startPending(scope, id))) await notifySlot(scope, id)
     } catch (error) {
-      scope.report(error, 'execution not resumed')
+      scope.logError(error, 'execution not resumed')
     }
   }
 }
@@ -83,7 +83,7 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
   await startWorkflow(scope, runInput(scope, row))
   // A cancellation that came before the workflow existed is delivered now.
   const unwanted = sql`select execution_id from admissions where execution_id = ${id} and unwanted`
-  if ((await scope.row(unwanted)) !== undefined) await runsOf(scope).cancel(row.workflow_id)
+  if ((await scope.row(unwanted)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
   return true
 }
 
@@ -94,7 +94,7 @@ async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
     where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
   if (row === undefined) return
   const value: PlaceTurn = { execution_id: id, turn: row.turn }
-  await runsOf(scope).signal(row.workflow_id, { name: 'placed', value })
+  await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 
 /** The input of the workflow, from the row of its execution. */
@@ -129,5 +129,5 @@ export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void
   const row = await scope.row<{ workflow_id: string }>(
     sql`select workflow_id from executions where id = ${id} and ended_at is null`,
   )
-  if (row !== undefined) await runsOf(scope).cancel(row.workflow_id)
+  if (row !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
 }

@@ -5,7 +5,7 @@ import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, Ref } from '../kinds.ts'
@@ -78,7 +78,7 @@ export const signalExecution = flowOperation({
     checkJson('event', event, LIMITS.runInputBytesMax)
     const { workflow_id } = await findOpen(scope, id)
     const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
-    await runsOf(scope).signal(workflow_id, { name: 'event', value: named })
+    await workflowsOf(scope).signal(workflow_id, { name: 'event', value: named })
     return { id: named.id }
   },
 })
@@ -148,7 +148,7 @@ export const cancelExecution = flowOperation({
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
   run: async (scope, { id }) => {
     const { workflow_id } = await findOpen(scope, id)
-    if (!(await leaveQueue(scope, id))) await runsOf(scope).cancel(workflow_id)
+    if (!(await leaveQueue(scope, id))) await workflowsOf(scope).cancel(workflow_id)
     return readExecution(scope, id)
   },
 })
@@ -183,7 +183,7 @@ async function sendUpdate(
   { id, workflow_id }: Open,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
-  const answer = (await runsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
+  const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
   if (answer === undefined) {
     await findOpen(scope, id)
     throw new Problem('state_conflict', { detail: 'The execution has not begun.' })

@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../core/run.ts'
-import { runsOf, watchRecord } from '../../platform/capabilities.ts'
+import { workflowsOf, subscribeExecution } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, OptionalTime, Ref, Time, Wait } from '../kinds.ts'
@@ -132,7 +132,7 @@ async function untilEnded(
   start: () => Promise<unknown>,
   waitMs: number,
 ): Promise<void> {
-  const { watched, stop } = watchRecord(scope, id)
+  const { watched, stop } = subscribeExecution(scope, id)
   const { promise: over, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
   const forget = watched.onEnd(done)
@@ -147,7 +147,7 @@ async function untilEnded(
 }
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const [[row] = [], steps = [], [queue] = []] = await scope.along(
+  const [[row] = [], steps = [], [queue] = []] = await scope.batchShared(
     'reading',
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
@@ -164,7 +164,7 @@ function linked<Known extends { readonly workflow_id: string }>(
   scope: WorkspaceScope,
   execution: Known,
 ): Known & { temporal_url?: string } {
-  const url = runsOf(scope).uiLink(execution.workflow_id)
+  const url = workflowsOf(scope).uiLink(execution.workflow_id)
   return url === undefined ? execution : { ...execution, temporal_url: url }
 }
 

@@ -1,10 +1,10 @@
 /** Reconciles an execution whose row and workflow disagree: Temporal is asked, and the row follows. */
 
 import { LIMITS } from '../../core/limits.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import type { Standing } from '../../platform/standing.ts'
+import type { WorkflowStatus } from '../../platform/temporal.ts'
 import { resumeAdmitted } from './begin.ts'
 import { promoteNext, releaseSlot } from './places.ts'
 
@@ -32,9 +32,9 @@ interface Candidate {
 export async function reconcile(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
-  const standing = await runsOf(scope).standing(row.workflow_id)
+  const standing = await workflowsOf(scope).status(row.workflow_id)
   if (standing === 'open') {
-    if (row.is_unwanted) await runsOf(scope).cancel(row.workflow_id)
+    if (row.is_unwanted) await workflowsOf(scope).cancel(row.workflow_id)
     if (row.is_unheard) await resumeAdmitted(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
@@ -62,7 +62,7 @@ function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined>
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 
-type Ending = Exclude<Standing, 'open'> | 'lost'
+type Ending = Exclude<WorkflowStatus, 'open'> | 'lost'
 
 const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detail?: string }>> = {
   completed: { status: 'completed' },

@@ -5,7 +5,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { RunUpdate } from '../../core/run.ts'
 import type { RunEventUpdate } from '../../core/run-events.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
-import { tellOfRecord } from '../../platform/capabilities.ts'
+import { notifyExecutionChanged } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { resumeAdmitted } from './begin.ts'
@@ -44,7 +44,7 @@ const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toStr
 async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const { execution_id: id, events = [] } = update
   const last = events.at(-1)?.seq ?? 0
-  const [[row] = [], , next = []] = await scope.along(
+  const [[row] = [], , next = []] = await scope.batchShared(
     'writing',
     sql`update executions set
         status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
@@ -80,7 +80,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
-  tellOfRecord(scope, id, update.ended_at !== undefined)
+  notifyExecutionChanged(scope, id, update.ended_at !== undefined)
   // If this process dies here, the reconciler finds them by their slots.
   await resumeAdmitted(scope, next)
 }

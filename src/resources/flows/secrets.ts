@@ -10,7 +10,7 @@ import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'
 import type { Json, LentSecrets } from '../../core/work.ts'
-import { derive, openSealed, seal } from '../../platform/capabilities.ts'
+import { deriveFor, decryptFor, encryptFor } from '../../platform/capabilities.ts'
 import { sql, textArray } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, Time } from '../kinds.ts'
@@ -124,12 +124,12 @@ function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buf
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })
   }
-  return seal(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
+  return encryptFor(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
 }
 
 /** @throws Error if it was encrypted for another name, or elsewhere */
 export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
-  return JSON.parse(openSealed(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
+  return JSON.parse(decryptFor(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
 }
 
 /** The values of the run's secrets as they are now; of what is not there any more, nothing. */
@@ -167,7 +167,7 @@ export function textsByHandle(
  * that of another run, flow or workspace none is known.
  */
 function handleAt(scope: WorkspaceScope, run: string, name: string, pointer: string): string {
-  return handleOf(name, derive(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
+  return handleOf(name, deriveFor(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
 }
 
 function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {

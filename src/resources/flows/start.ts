@@ -152,7 +152,7 @@ export async function admitExecution(
       ${insertExecution(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
     )
     select chosen.*, ${SEALED} from chosen`
-  const [[row] = []] = (await scope.along('writing', admission).catch(asDeleted)) as unknown as [
+  const [[row] = []] = (await scope.batchShared('writing', admission).catch(asDeleted)) as unknown as [
     AdmittedRow[]?,
   ]
   if (row === undefined) return undefined
@@ -162,7 +162,7 @@ export async function admitExecution(
   if (row.concurrency !== null)
     return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
   if (row.is_checked)
-    await scope.along('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
+    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
   return admitted
 }
 

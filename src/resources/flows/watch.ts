@@ -6,7 +6,7 @@ import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { RunEventUpdate } from '../../core/run-events.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { watchRecord } from '../../platform/capabilities.ts'
+import { subscribeExecution } from '../../platform/capabilities.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../platform/events/events.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -48,7 +48,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
   const { status, ...seen } = found
   return {
     open: (sink) => {
-      const { watched, stop } = watchRecord(scope, id)
+      const { watched, stop } = subscribeExecution(scope, id)
       if (seen.events >= watched.sight.events) watched.see({ ...seen, gone: false })
       const viewing = new Viewing(scope, watched, sink, Math.min(after, seen.events))
       const now = seen.suspended && !seen.ended ? 'suspended' : status
@@ -58,7 +58,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       // A number that no event has yet is of no stream of this execution.
       if (after > seen.events) sink.send(gap(seen.events))
       void viewing.send().catch((error: unknown) => {
-        scope.report(error, 'execution stream failed')
+        scope.logError(error, 'execution stream failed')
         sink.end('unavailable')
       })
       return () => {
@@ -130,7 +130,7 @@ class Viewing {
   }
 }
 
-type Watched = ReturnType<typeof watchRecord>['watched']
+type Watched = ReturnType<typeof subscribeExecution>['watched']
 
 interface Happening {
   /** Its number; of what has none, a text that no other event of the execution has. */

@@ -10,7 +10,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
-import { runsOf } from '../../platform/capabilities.ts'
+import { workflowsOf } from '../../platform/capabilities.ts'
 import { compileFunction, type Fault } from '../../platform/functions/compile.ts'
 import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
@@ -309,7 +309,7 @@ async function runOnce(
   const timeout_ms = durationMs(timeout)
   const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
   const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
-  const workflowId = await runsOf(scope).start({
+  const workflowId = await workflowsOf(scope).start({
     type: 'functionRun',
     queue: QUEUES.flows,
     subject: id,
@@ -319,7 +319,7 @@ async function runOnce(
     attributes: { FlowId: id, FlowVersion: String(version) },
     timeoutMs,
   })
-  return runsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
+  return workflowsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
 }
 
 /** Anon callers see the id of the run, and neither its output nor where it failed. */

@@ -4,7 +4,7 @@ import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { asService } from '../../platform/access.ts'
+import { asWorkspaceService } from '../../platform/access.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type By, runAudited } from '../audited.ts'
 import { spend } from '../quotas/spend.ts'
@@ -45,7 +45,7 @@ export async function callTool(
   const tool = version.manifest.tools.find(({ name }) => name === call.tool)
   const { result, cause, refused, ...outcome } =
     tool === undefined ? unknownTool(call) : await admitted(scope, version, tool, call)
-  if (cause !== undefined) scope.report(cause, `tool of ${call.serverId}`)
+  if (cause !== undefined) scope.logError(cause, `tool of ${call.serverId}`)
   await record(scope, {
     ...call,
     ...outcome,
@@ -116,7 +116,7 @@ async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unkno
     throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
   }
   await source.admit?.(scope)
-  const inside = operation.domain === 'data_access' ? asService(scope) : scope
+  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const given = await runAudited(operation, inside, { ...args, ...tool.binding.fixed }, by)
   const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }

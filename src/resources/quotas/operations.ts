@@ -5,10 +5,9 @@ import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
-import { insideOf } from '../../platform/access.ts'
+import { enterWorkspace } from '../../platform/access.ts'
 import { hasDocumentStore, objectsOf, streamsOf } from '../../platform/capabilities.ts'
-import { LIMITED } from '../../platform/limited.ts'
-import { forgetIn } from '../../platform/node-memory.ts'
+import { invalidate, LIMITED_QUOTAS } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
@@ -42,8 +41,8 @@ export const setQuotas = onStructure({
     await setAll(scope, owner, entries)
     if (owner.room !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.room } as WorkspaceRef
-      forgetIn(scope, ref, LIMITED)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(insideOf(scope, ref)).recount()
+      invalidate(scope, ref, LIMITED_QUOTAS)
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(enterWorkspace(scope, ref)).recount()
     }
     return read(scope, owner)
   },

@@ -1,6 +1,6 @@
 /** Taking one of what a window of time bounds: events, invocations, calls. The database counts. */
 
-import { isLimited } from '../../platform/limited.ts'
+import { isLimited } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 

@@ -3,7 +3,7 @@
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../core/work.ts'
-import { workOf } from '../../platform/capabilities.ts'
+import { tenantWorkflowsOf } from '../../platform/capabilities.ts'
 import type { Builder } from '../../platform/pg/builder.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
@@ -42,7 +42,7 @@ export async function startBuilding(
   { input, uuid }: Building,
   waitS: number,
 ): Promise<void> {
-  const work = workOf(scope, input.target)
+  const work = tenantWorkflowsOf(scope, input.target)
   const workflow = await work.start({
     ...{ type: 'indexBuild', queue: QUEUES.provisioning, subject: input.schema_id, uuid, input },
     summary: `Build ${input.indexes.join(', ')} of ${input.schema_id}`,

@@ -1,6 +1,6 @@
 /** What a collection was declared as: one look-up, remembered for a few seconds. */
 
-import { forget, memo } from '../../platform/node-memory.ts'
+import { invalidate, memo } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { AnonSettings } from '../anon.ts'
@@ -82,5 +82,5 @@ const HEAP_FACTOR = 8
 
 /** Asked again next time: the memo was found to be out of date. */
 export function forgetDeclaration(scope: WorkspaceScope, collection: string): void {
-  forget(scope, memoKey(collection))
+  invalidate(scope, scope.ref, memoKey(collection))
 }

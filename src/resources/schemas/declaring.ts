@@ -2,7 +2,7 @@
 
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { AdminScope } from '../../platform/scope.ts'
-import { Turns } from '../../platform/turns.ts'
+import { CpuBudget } from '../../platform/turns.ts'
 import { checkFields } from '../collections/bounds.ts'
 import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
@@ -52,12 +52,12 @@ export async function declare(scope: AdminScope, asking: Asking, before?: Before
 async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
-  const turns = new Turns()
+  const turns = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
     const judged = prepare({ properties: { value: property }, $defs })
-    const found = turns.take(() => validateDocument(judged, { value: property['default'] }))
+    const found = turns.run(() => validateDocument(judged, { value: property['default'] }))
     const [fault] = isPending(found) ? await faultsInThread(scope, found, turns) : found
-    await turns.rest()
+    await turns.yield()
     if (fault === undefined) continue
     const detail = `does not fit its property: ${fault.detail}`
     errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })

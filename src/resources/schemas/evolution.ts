@@ -3,9 +3,9 @@
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
-import { insideOf } from '../../platform/access.ts'
+import { enterWorkspace } from '../../platform/access.ts'
 import { hasDocumentStore } from '../../platform/capabilities.ts'
-import { forgetIn } from '../../platform/node-memory.ts'
+import { invalidate } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
@@ -51,7 +51,7 @@ export async function evolve(
       throw wornOut()
     const evolved = await once(scope, { row, ref, made, asked })
     if (evolved === undefined) continue
-    forgetIn(scope, ref, memoKey(row.collection))
+    invalidate(scope, ref, memoKey(row.collection))
     return evolved
   }
   throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
@@ -76,7 +76,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
   const mode = asked.mode ?? row.mode
   try {
     const mark = needsExamination(row, made, mode)
-      ? await beforehand(insideOf(scope, ref), examination)
+      ? await beforehand(enterWorkspace(scope, ref), examination)
       : undefined
     return await scope.transaction(ref, async (held) => {
       // The row before the table, as whoever withdraws a declaration takes them.
@@ -84,7 +84,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (own === undefined) return undefined
-      if (mark !== undefined) await meanwhile(insideOf(held, ref), examination, mark)
+      if (mark !== undefined) await meanwhile(enterWorkspace(held, ref), examination, mark)
       await held.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(made.schema)}::jsonb,
           ${mode}, ${JSON.stringify(made.columns)}::jsonb, ${JSON.stringify(made.indexes)}::jsonb,

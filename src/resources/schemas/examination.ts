@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import { documentsOf } from '../../platform/capabilities.ts'
 import { Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { Turns } from '../../platform/turns.ts'
+import { CpuBudget } from '../../platform/turns.ts'
 import { ANON_DEFAULTS } from '../anon.ts'
 import type { Filter, OrderKey } from '../collections/grammar/filter.ts'
 import { mongoStore } from '../collections/mongo/store.ts'
@@ -31,7 +31,7 @@ export class Examination {
   readonly #was: Declaration
   readonly #schema: Prepared
   readonly #untilMs = Date.now() + LIMITS.examinationMs
-  readonly #turns = new Turns(LIMITS.examinationMs)
+  readonly #turns = new CpuBudget(LIMITS.examinationMs)
   readonly #offending: Offence[] = []
   #seen = 0
 
@@ -107,7 +107,7 @@ export class Examination {
       if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
       if (this.#offending.length >= LIMITS.faultsShownMax) return
       await this.#examine(scope, stored)
-      await this.#turns.rest()
+      await this.#turns.yield()
     }
   }
 
@@ -122,7 +122,7 @@ export class Examination {
     scope: WorkspaceScope,
     fields: object,
   ): Promise<readonly Pick<Fault, 'pointer' | 'detail'>[]> {
-    const found = this.#turns.take(() => validateDocument(this.#schema, fields))
+    const found = this.#turns.run(() => validateDocument(this.#schema, fields))
     if (!isPending(found)) return found
     try {
       return await faultsInThread(scope, found, this.#turns)

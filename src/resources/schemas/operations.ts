@@ -7,7 +7,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { hasDocumentStore, hasDocuments } from '../../platform/capabilities.ts'
-import { forgetIn } from '../../platform/node-memory.ts'
+import { invalidate } from '../../platform/node-memory.ts'
 import { refusal, violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
@@ -62,7 +62,7 @@ export const createSchema = onStructure({
       })
     const made = row as Schema | undefined
     if (made === undefined) throw await whyNot(scope, input.workspace_id)
-    forgetIn(scope, refOf(made), memoKey(made.collection))
+    invalidate(scope, refOf(made), memoKey(made.collection))
     return made
   },
 })
@@ -150,7 +150,7 @@ export const deleteSchema = onStructure({
         throw refusal(error) === 'has_documents' ? full() : error
       })
     if (gone?.dropped !== true) throw notFound('schema')
-    forgetIn(scope, refOf(there), memoKey(there.collection))
+    invalidate(scope, refOf(there), memoKey(there.collection))
     return { id, deleted: true as const }
   },
 })

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
-import type { Turns } from '../../platform/turns.ts'
+import type { CpuBudget } from '../../platform/turns.ts'
 import { inThread } from '../threads/run.ts'
 import type { Fault, Validation } from './validate.ts'
 
@@ -15,7 +15,7 @@ import type { Fault, Validation } from './validate.ts'
 export async function faultsInThread(
   scope: AdminScope | WorkspaceScope,
   validation: Validation,
-  turns: Turns,
+  turns: CpuBudget,
 ): Promise<readonly Fault[]> {
   const ran = await inThread(scope, 'validate', validation, LIMITS.validationMs)
   turns.charge(ran.cpuMs)

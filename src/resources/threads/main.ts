@@ -1,13 +1,12 @@
 /** The program of a worker thread: runs one task after the other, as the pool sends them. */
 
 import { parentPort } from 'node:worker_threads'
-import { systemThreadId } from '../../platform/thread-time.ts'
 import { TASKS } from './tasks.ts'
 
 parentPort?.on('message', ({ name, input }: { name: keyof typeof TASKS; input: never }) => {
   parentPort?.postMessage(outcomeOf(() => TASKS[name](input)))
 })
-parentPort?.postMessage({ ready: systemThreadId() })
+parentPort?.postMessage({ ready: true })
 
 function outcomeOf(work: () => unknown): { value: unknown } | { error: unknown } {
   try {

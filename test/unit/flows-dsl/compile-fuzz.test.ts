@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
 import { CATALOGUE } from '../../../src/resources/catalogue.ts'
 import { repeated } from '../../support/soak.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 const SOUND: JsonObject = {
   document: { dsl: '1.0.3', namespace: 'shop', name: 'order', version: '1.0.0', tags: { a: 'b' } },

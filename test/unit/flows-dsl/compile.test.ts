@@ -6,9 +6,9 @@ import { describe, expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile.ts'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
 import { CATALOGUE as PRODUCT_CATALOGUE } from '../../../src/resources/catalogue.ts'
 import { CATALOGUE, compiled } from '../../flows/scenario.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const options = { catalogue: CATALOGUE }

@@ -5,8 +5,8 @@ import { newBudget, STEPS_MAX } from '../../../flows-dsl/expression/budget.ts'
 import { evaluate } from '../../../flows-dsl/expression/evaluate.ts'
 import type { Expression } from '../../../flows-dsl/expression/expression.ts'
 import { parseExpression } from '../../../flows-dsl/expression/parse.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
 import { repeated } from '../../support/soak.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 /** All steps of a run, spent on additions alone. */
 const PLAIN = 'reduce range(1e9) as $i (0; . + $i)'

@@ -8,7 +8,7 @@ import { newBudget } from '../../../flows-dsl/expression/budget.ts'
 import { evaluateAll } from '../../../flows-dsl/expression/evaluate.ts'
 import { parseExpression } from '../../../flows-dsl/expression/parse.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
-import { threadMs } from '../../../src/platform/thread-time.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 const AROUND = { variables: {}, nowMs: 0 }
 /** What is asked for is 100 ms. This is time of the processor, and code that has never run before. */

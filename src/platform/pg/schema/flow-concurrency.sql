@@ -121,7 +121,7 @@ begin
     return;
   end if;
   loop
-    -- One that is being cancelled is passed over: who cancels it may be waiting for us.
+    -- One that is being cancelled is passed over: its canceller may be waiting for this transaction.
     select * into head from admissions a
       where a.flow_id = flow and a.key = hand_on.key and a.state in ('queued', 'returning')
       order by place_rank(a.state, a.seq) limit 1 for update skip locked;

@@ -197,15 +197,14 @@ end $$;
 create function tenon.weigh(stored jsonb) returns bigint immutable parallel safe language sql
   return octet_length((stored - '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'::text[])::text);
 
--- Adds the bytes of a statement's rows to `document_bytes`. Inlines is_limited, since every write runs it.
+-- Adds the bytes of a statement's rows to `document_bytes`. Inlines is_limited, since every write runs it; documents are
+-- written inside one workspace.
 create function tenon.weigh_rows() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   n bigint := 0;
   m bigint := 0;
 begin
-  -- Documents are written by those who are inside one workspace. As is_limited says it, but without another call: it
-  -- is asked at every write.
   perform pg_advisory_xact_lock_shared(quota_lock(tenant(), workspace(), 'document_bytes'));
   if not exists (select from quotas q
       where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'document_bytes') then

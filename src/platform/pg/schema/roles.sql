@@ -27,7 +27,7 @@ create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
 
 -- Grants a role privileges on a table, and by row-level security on those rows alone that are the session's workspace's
--- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), or anybody's ('all').
+-- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), its tenant's ('whole tenant'), or all ('all').
 create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
   language plpgsql as $$
 declare
@@ -35,6 +35,7 @@ declare
   rows constant text := case seen
     when 'workspace' then 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()'
     when 'tenant' then 'tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace())'
+    when 'whole tenant' then 'tenant_id = tenon.tenant()'
     when 'all' then 'true' end;
 begin
   execute format('alter table %s enable row level security, force row level security', relation);

@@ -115,11 +115,8 @@ create table tenon.tenant_keys (
 );
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
 call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, update');
-create policy admin on tenon.operations to tenon_admin
-  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
-create policy admin on tenon.tenant_keys to tenon_admin
-  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
-grant select, insert, update on tenon.operations, tenon.tenant_keys to tenon_admin;
+call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update');
+call tenon.allow('tenon_admin', 'tenon.tenant_keys', 'whole tenant', 'select, insert, update');
 
 -- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_keyring
 -- sees them, one tenant's at a time. A destroyed key leaves its number, so that no other key takes its place.
@@ -133,7 +130,4 @@ create table tenon.payload_keys (
   primary key (tenant_id, number),
   check ((sealed is null) = (destroyed_at is not null))
 );
-alter table tenon.payload_keys enable row level security, force row level security;
-create policy keyring on tenon.payload_keys to tenon_keyring
-  using (tenant_id = tenon.tenant()) with check (tenant_id = tenon.tenant());
-grant select, insert on tenon.payload_keys to tenon_keyring;
+call tenon.allow('tenon_keyring', 'tenon.payload_keys', 'whole tenant', 'select, insert');

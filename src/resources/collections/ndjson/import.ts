@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { Turns } from '../../../platform/turns.ts'
+import { CpuBudget } from '../../../platform/turns.ts'
 import { judgedApart } from '../planning.ts'
 import { refusalOf } from '../refusals.ts'
 import type { Collection, Create, Store } from '../store.ts'
@@ -166,7 +166,7 @@ async function planned(
   scope: WorkspaceScope,
   { collection, entries, stops }: { collection: Collection; entries: readonly Entry[]; stops: boolean },
 ): Promise<{ creates: Create[]; faults: Fault[] }> {
-  const turns = new Turns(Number.POSITIVE_INFINITY)
+  const turns = new CpuBudget(Number.POSITIVE_INFINITY)
   const creates: Create[] = []
   const faults: Fault[] = []
   for (const { line, asked } of entries) {
@@ -174,14 +174,14 @@ async function planned(
     try {
       if (asked instanceof Problem) throw asked
       const { data } = asked
-      const plan = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
+      const plan = turns.run(() => planAlone(collection, { op: 'create', data }, asked.id))
       const { change } = await judgedApart(scope, plan, turns)
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       faults.push({ line, problem: error })
     }
-    await turns.rest()
+    await turns.yield()
   }
   return { creates, faults }
 }

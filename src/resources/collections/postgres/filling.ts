@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
-import { type Kind, Sql, sql } from '../../../platform/pg/sql.ts'
+import { Sql, type StatementKind, sql } from '../../../platform/pg/sql.ts'
 import type { Table, TableColumn } from './table.ts'
 
 /** What the statements are for, besides the table. */
@@ -37,20 +37,25 @@ export interface Filling {
 }
 
 /** Kinds by table, then by what the text of their statement depends on: statements are joined if their kind is the same value. */
-const KINDS = new WeakMap<Table, LRUCache<string, Kind<Filling>>>()
+const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<Filling>>>()
 
 /** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
-export function kindOf(table: Table, shape: string, build: (filling: Filling) => Sql): Kind<Filling> {
-  const kinds = KINDS.get(table) ?? new LRUCache<string, Kind<Filling>>({ max: LIMITS.statementShapesMax })
+export function kindOf(
+  table: Table,
+  shape: string,
+  build: (filling: Filling) => Sql,
+): StatementKind<Filling> {
+  const kinds =
+    KINDS.get(table) ?? new LRUCache<string, StatementKind<Filling>>({ max: LIMITS.statementShapesMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known
-  const join: Kind<Filling>['join'] = (items) => {
+  const merge: StatementKind<Filling>['merge'] = (items) => {
     const [first] = items
     if (first === undefined) throw new TypeError('there is something to say')
     return build({ purpose: first.purpose, rows: `[${items.map(rowOf).join()}]` })
   }
-  const kind = { join }
+  const kind = { merge }
   kinds.set(shape, kind)
   return kind
 }

@@ -4,7 +4,7 @@ import { Problem } from '../../../core/problem.ts'
 import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
 import { type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
-import { Turns } from '../../../platform/turns.ts'
+import { CpuBudget } from '../../../platform/turns.ts'
 import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
 import type { Purpose } from './filling.ts'
 import { listRows } from './list.ts'
@@ -30,7 +30,7 @@ export const postgresStore: Store = {
       return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
     })
     const found = await (places.length === 1
-      ? scope.along('reading', ...statements)
+      ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
     const missed = places.filter((_, index) => found[index]?.[0] === undefined)
     await refuseDeclared(
@@ -89,7 +89,7 @@ async function tryAll(
   try {
     const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
     const all = await (writes.length === 1
-      ? scope.along('writing', ...statements)
+      ? scope.batchShared('writing', ...statements)
       : scope.batch(...statements))
     const found = all.slice(locks.length)
     const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
@@ -157,11 +157,11 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
     if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
-  const turns = new Turns()
+  const turns = new CpuBudget()
   const steps: Step[] = []
   for (const run of runs) {
-    steps.push(turns.take(() => stepOf(scope, run, writes.length > 1)))
-    const rest = turns.rest()
+    steps.push(turns.run(() => stepOf(scope, run, writes.length > 1)))
+    const rest = turns.yield()
     if (rest !== undefined) await rest
   }
   return steps

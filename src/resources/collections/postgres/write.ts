@@ -1,7 +1,7 @@
 /** Changes of documents as statements. Each writes its line of the outbox in the same breath. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import { commas, type Kind, Sql, sql, textArray } from '../../../platform/pg/sql.ts'
+import { commas, Sql, type StatementKind, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { Change, Create } from '../store.ts'
 import {
   type Filling,
@@ -34,8 +34,8 @@ export function createStatement(table: Table, purpose: Purpose, creates: readonl
 }
 
 /** Ids come back in small letters. */
-const withKind = (alone: Sql, item: Filling, kind: Kind<Filling>): Sql =>
-  alone.as({ kind: kind as Kind, key: (item.id ?? '').toLowerCase(), item })
+const withKind = (alone: Sql, item: Filling, kind: StatementKind<Filling>): Sql =>
+  alone.as({ kind: kind as StatementKind, key: (item.id ?? '').toLowerCase(), item })
 
 function creatingOne(table: Table, filling: Filling): Sql {
   const source = ownValues(filling)

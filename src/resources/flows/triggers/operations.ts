@@ -6,7 +6,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound } from '../../../core/problem.ts'
-import { runsOf } from '../../../platform/capabilities.ts'
+import { workflowsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../kinds.ts'
@@ -115,7 +115,7 @@ export const getSchedule = flowOperation({
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
     // None yet where its flow was published a moment ago.
-    const standing = await runsOf(scope).schedules.standing(schedule.flow_id, uuidOf(id))
+    const standing = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
     const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
     const times = schedule.paused ? [] : next.map((time) => time.toISOString())
     return { ...schedule, next: times, taken, skipped, missed }

@@ -3,7 +3,7 @@
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { RegistrationInput } from '../../../core/trigger.ts'
 import { QUEUES } from '../../../core/work.ts'
-import { runsOf } from '../../../platform/capabilities.ts'
+import { workflowsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { events } from './events.ts'
@@ -71,7 +71,7 @@ export async function changeTriggers<T>(
   const before = await triggersOf(scope, flowId)
   if (![...before, ...declares].some(({ kind }) => externalOf(kind) !== undefined)) return change()
   const input = { flow_id: flowId, before: before.map(({ id, kind }) => ({ id, kind })) }
-  await runsOf(scope).start({
+  await workflowsOf(scope).start({
     type: 'registration',
     queue: QUEUES.provisioning,
     subject: flowId,
@@ -84,7 +84,7 @@ export async function changeTriggers<T>(
   const result = await change()
   // The change stands; the workflow repeats what failed here.
   await syncTriggers(scope, input).catch((error: unknown) =>
-    scope.report(error, 'trigger registration deferred'),
+    scope.logError(error, 'trigger registration deferred'),
   )
   return result
 }

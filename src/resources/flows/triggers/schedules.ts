@@ -4,7 +4,7 @@ import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/trigger.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
-import { runsOf } from '../../../platform/capabilities.ts'
+import { workflowsOf } from '../../../platform/capabilities.ts'
 import type { Timing } from '../../../platform/schedules.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 
@@ -31,7 +31,7 @@ export const schedules: TriggerKind = {
       const { id, flow_id, flow_name, paused, note } = trigger
       const spec = specOf(trigger)
       const input: FlowTriggerInput = { trigger_id: id, patience_ms: spec.catch_up_ms }
-      await runsOf(scope).schedules.put({
+      await workflowsOf(scope).schedules.put({
         type: 'flowTrigger',
         queue: QUEUES.flows,
         subject: flow_id,
@@ -44,7 +44,7 @@ export const schedules: TriggerKind = {
         note: note ?? '',
       })
     },
-    unregister: (scope, { id, flow_id }) => runsOf(scope).schedules.remove(flow_id, uuidOf(id)),
+    unregister: (scope, { id, flow_id }) => workflowsOf(scope).schedules.remove(flow_id, uuidOf(id)),
   },
 }
 

@@ -4,7 +4,7 @@ import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
-import { addressOf, seal } from '../../../platform/capabilities.ts'
+import { addressOf, encryptFor } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { makeSecret, webhookPurpose } from '../../../platform/webhooks/webhooks.ts'
@@ -71,7 +71,7 @@ export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): N
 }
 
 function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
-  return seal(scope, webhookPurpose(flowId, key), Buffer.from(secret))
+  return encryptFor(scope, webhookPurpose(flowId, key), Buffer.from(secret))
 }
 
 /**

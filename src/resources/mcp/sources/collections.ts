@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import type { Annotations } from '../../../core/tool-access.ts'
-import { asService } from '../../../platform/access.ts'
+import { asWorkspaceService } from '../../../platform/access.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import {
@@ -93,7 +93,7 @@ export const collections: Source = {
 
 /** Of the undeclared ones, one step of the index a name, however many documents each has. */
 async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
-  const rows = await asService(scope).rows<{ collection: string }>(sql`
+  const rows = await asWorkspaceService(scope).rows<{ collection: string }>(sql`
     with recursive name as (
       (select collection from documents order by collection limit 1)
       union all

@@ -1,5 +1,6 @@
-/** What the platform lends to scopes. Never handed on. */
+/** The internals of scopes: the services and rights that they use, which no file outside of this folder may ask for. */
 
+import type { IdSource } from '../core/ids.ts'
 import type { Audit } from './audit/audit.ts'
 import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
@@ -13,7 +14,8 @@ import type { Log } from './log.ts'
 import type { ObjectClients, Objects } from './objects/clients.ts'
 import type { StorageIdentities } from './objects/identities.ts'
 import type { TenantCodec } from './payloads/codec.ts'
-import type { Batches, Database } from './pg/database.ts'
+import type { SessionContext } from './pg/batch.ts'
+import type { Database, StatementExecutor } from './pg/database.ts'
 import type { ExecutionWatcher } from './runs/lookout.ts'
 import type { Secrets } from './secrets.ts'
 import type { Temporal } from './temporal.ts'
@@ -21,10 +23,11 @@ import type { TenantStates } from './tenant-states.ts'
 import type { ThreadPool } from './thread-pool.ts'
 import type { Sized, TtlCache } from './ttl-cache.ts'
 
-export interface Parts {
+/** Internal services that capabilities of scopes use; not for features. */
+export interface PlatformServices {
   readonly database: Database
-  /** The database, or the transaction that a scope is held in. */
-  readonly statements: Batches
+  /** The database, or the transaction of the scope. */
+  readonly statements: StatementExecutor
   readonly temporal: Temporal
   readonly codec: TenantCodec
   readonly objects: Objects
@@ -33,7 +36,7 @@ export interface Parts {
   readonly streams: Streams
   readonly lookout: ExecutionWatcher
   readonly limiter: Limiter
-  /** Where one is configured. */
+  /** Undefined if none is configured. */
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: TtlCache<KeyRow>
@@ -42,10 +45,32 @@ export interface Parts {
   readonly oauthClients: OAuthClients
   readonly holders: Holders
   readonly issuerState: IssuerState
-  /** Base URL as clients see it. */
+  /** Base URL for clients. */
   readonly publicUrl: string
   readonly memo: TtlCache<Sized<unknown>>
   readonly threads: ThreadPool
   readonly audit: Audit
   readonly log: Log
+}
+
+/** The part of a scope that only this folder may use (.dependency-cruiser.cjs). */
+export interface ScopeInternals {
+  readonly services: PlatformServices
+  readonly ids: IdSource
+  /** The rights of the scope's statements. */
+  readonly context: SessionContext
+}
+
+const INTERNALS = new WeakMap<object, ScopeInternals>()
+
+/** For constructors of scopes. */
+export function attachInternals(scope: object, internals: ScopeInternals): void {
+  INTERNALS.set(scope, internals)
+}
+
+/** @throws TypeError for an object that only looks like a scope */
+export function internalsOf(scope: object): ScopeInternals {
+  const internals = INTERNALS.get(scope)
+  if (internals === undefined) throw new TypeError('not a scope of the platform')
+  return internals
 }

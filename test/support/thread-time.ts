@@ -1,0 +1,16 @@
+/** CPU time of the calling thread. */
+
+import { readFileSync } from 'node:fs'
+
+/**
+ * Of the calling thread, in milliseconds since it began. What others of the process use meanwhile, collecting garbage or compiling, is
+ * counted only where the system does not tell them apart (Linux does: proc(5), `schedstat`). Reading it takes some 15 µs.
+ */
+export function threadMs(): number {
+  try {
+    return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1_000_000
+  } catch {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1_000
+  }
+}
