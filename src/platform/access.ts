@@ -8,7 +8,7 @@ import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import { CallerScope } from './caller.ts'
 import type { Claim } from './idempotency.ts'
-import type { Hosted } from './identity/hosted.ts'
+import type { PublishedServer } from './identity/hosted.ts'
 import { lentTo } from './lent.ts'
 import type { Standing } from './limiter/passage.ts'
 import type { Parts } from './parts.ts'
@@ -101,7 +101,7 @@ export class Access {
   }
 
   /** The workspace of a hosted MCP server, for a call on it whose caller `platform/guests` has admitted. */
-  openHosted(server: Hosted, subject: string): WorkspaceScope {
+  openHosted(server: PublishedServer, subject: string): WorkspaceScope {
     return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#parts, randomIds)
   }
 

@@ -10,7 +10,7 @@ import { Streams } from './events/streams.ts'
 import { Watcher } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
-import { Holders } from './identity/holders.ts'
+import { SubjectStatus } from './identity/holders.ts'
 import { IssuerState } from './identity/issuer-state.ts'
 import { OAuthClients } from './identity/oauth-clients.ts'
 import { People } from './identity/people.ts'
@@ -164,6 +164,6 @@ function holdersOf(
 ): Pick<Parts, 'oauthClients' | 'holders' | 'issuerState'> {
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
-  const holders = new Holders(new People(database), oauthClients, issuerState)
+  const holders = new SubjectStatus(new People(database), oauthClients, issuerState)
   return { oauthClients, holders, issuerState }
 }

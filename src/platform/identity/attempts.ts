@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 
-export class Attempts {
+export class AttemptThrottle {
   readonly #counts: LRUCache<string, { count: number }>
 
   /** @param nowMs a clock that never goes back, and is never 0 */

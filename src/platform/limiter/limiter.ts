@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Visitor } from '../identity/auth.ts'
-import type { Guest } from '../identity/guests.ts'
+import type { McpPrincipal } from '../identity/holders.ts'
 import { networkOf } from './address.ts'
 import { type Charge, LocalLedger } from './local-ledger.ts'
 import { type Passage, passageOf } from './passage.ts'
@@ -40,7 +40,7 @@ export class Limiter {
   }
 
   /** One message to a hosted MCP server. */
-  admitGuest(guest: Guest): Promise<Passage> {
+  admitGuest(guest: McpPrincipal): Promise<Passage> {
     return this.#charge(this.#rates.ofGuest(guest), false)
   }
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { Principal, Role } from '../../core/policy.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import type { Guest } from '../identity/guests.ts'
+import type { McpPrincipal } from '../identity/holders.ts'
 import { type Limit, limitOf, parseRate, type Rate, rateOf } from './limit.ts'
 import type { Charge } from './local-ledger.ts'
 import type { Places } from './places.ts'
@@ -51,7 +51,7 @@ export class Rates {
   }
 
   /** The caller of a hosted MCP server. */
-  ofGuest({ subject, server }: Guest): Charge[] {
+  ofGuest({ subject, server }: McpPrincipal): Charge[] {
     const { tenantId } = server.ref
     return [
       { bucket: `${roomOf(tenantId)}guest:${digest(subject)}`, limit: this.#limits.guest },

@@ -9,8 +9,8 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Name, Ref, Time } from '../kinds.ts'
-import { digest } from './digest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
+import { digest } from './tool.ts'
 
 const SECRET_BYTES = 32
 

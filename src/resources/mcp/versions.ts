@@ -10,10 +10,9 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, OptionalTime, Time } from '../kinds.ts'
 import { drafted } from './curation.ts'
-import { hashOf, type Manifest, scopesOf } from './manifest.ts'
+import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-import { compare, Diff, lastOffered, toolsOf, Widened } from './widening.ts'
 
 export const publishServer = inWorkspace({
   name: 'mcp_version.create',
