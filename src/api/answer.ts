@@ -1,4 +1,4 @@
-/** An operation's output → status, headers and body; nothing where the caller has it already. */
+/** Sends an operation's output: status, headers and body, 304 for a held tag, or server-sent events. */
 
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'

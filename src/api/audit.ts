@@ -1,4 +1,4 @@
-/** Makes the audit log's entries of HTTP requests: of each operation that changes something or reveals data, and of each refusal. */
+/** Writes audit entries of HTTP requests: operations that change or reveal data, and denials. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'

@@ -1,4 +1,4 @@
-/** Bytes at the HTTP door: a request's body as a source, a reply as a stream, each ending where the other side does. */
+/** Streams request and reply bodies, with deadlines for slow senders and readers. */
 
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'

@@ -1,4 +1,4 @@
-/** The HTTP door: request → principal → scope → operation → reply. It only translates. */
+/** The request pipeline of an operation: credential, principal, scope, operation, reply. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'

@@ -1,4 +1,4 @@
-/** `Idempotency-Key` at the HTTP door (draft-ietf-httpapi-idempotency-key-header): which requests have one, what is kept. */
+/** Applies `Idempotency-Key` to HTTP requests (draft-ietf-httpapi-idempotency-key-header): which requests, what is stored. */
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'

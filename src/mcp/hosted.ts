@@ -1,4 +1,4 @@
-/** The door of hosted MCP servers: token → guest → the tools that its scopes allow; each call is put on record. */
+/** Serves hosted MCP servers: verifies the token, offers the tools that its scopes allow, records each call. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'

@@ -1,4 +1,4 @@
-/** The MCP doors: hosted servers, the official one, and where their clients find the issuer. */
+/** Mounts the MCP endpoints: hosted servers, the official server, and the OAuth metadata documents. */
 
 import type { FastifyInstance } from 'fastify'
 import { notFound, Problem } from '../core/problem.ts'

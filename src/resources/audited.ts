@@ -1,4 +1,4 @@
-/** Operations that are run inside a scope, by tools and by runs, with their entries in the audit log. */
+/** Runs an operation for tools and executions, and writes its audit entry. */
 
 import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'

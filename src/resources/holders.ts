@@ -1,4 +1,4 @@
-/** Where a person or a machine with a role belongs: in no tenant, in one, or in one workspace of it. */
+/** Resolves the tenant and workspace that a person or a machine with a role is assigned to. */
 
 import type { Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'

@@ -116,11 +116,7 @@ export const listOAuthClients = onStructure({
       select ${COLUMNS} from oauth_clients
       where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
       order by id limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.client_id })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+    return pageFrom(input, rows, ({ client_id }) => client_id)
   },
 })
 

@@ -1,4 +1,4 @@
-/** The way into the audit log: entries are gathered for a moment and appended together, in one round trip. */
+/** Appends audit entries in batches, and throttles entries that anonymous clients can cause. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'

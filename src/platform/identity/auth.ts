@@ -1,4 +1,4 @@
-/** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
+/** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
 
 import { decodeJwt, errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'

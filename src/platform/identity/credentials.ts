@@ -1,4 +1,4 @@
-/** What a request presents as credentials, and which of it counts: API key, Bearer token, gateway (interface.md §5). */
+/** Extracts the credentials of a request (API key, bearer token, gateway headers), and defines the form of API keys. */
 
 import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'

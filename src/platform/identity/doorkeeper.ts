@@ -1,4 +1,4 @@
-/** Who is there, for the doors that have callers: the issuer, opened when it is first needed, and its verifiers. */
+/** Wires authentication for the API: the embedded issuer, token verifiers, MCP clients, and the payload session cookie. */
 
 import { decodeJwt } from 'jose'
 import { LIMITS } from '../../core/limits.ts'

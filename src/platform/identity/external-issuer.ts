@@ -1,4 +1,4 @@
-/** An issuer elsewhere: its tokens verified, and what they say in our words, as far as it may say that. */
+/** Verifies tokens of an external issuer against its cached JWKS, and maps their claims to ours. */
 
 import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { LIMITS } from '../../core/limits.ts'

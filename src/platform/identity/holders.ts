@@ -1,4 +1,4 @@
-/** Checks at each request that a token of the issuer, its holder, its client and its grant have not ended. */
+/** Checks per request that the subject, client and grant of a token are still active, also for hosted MCP servers. */
 
 import { errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'

@@ -1,4 +1,4 @@
-/** Published MCP servers as the issuer and the wire see them: resource URL ↔ server, and whose a client is. */
+/** The registry of published MCP servers: maps resource URLs to servers and clients to their server. */
 
 import { idPattern } from '../../core/ids.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'

@@ -1,4 +1,4 @@
-/** Accounts as the issuer sees them: who signs in, who still stands, and who takes up an invitation. */
+/** Accounts in the database: sign-in, invitations, and password hashing with scrypt. */
 
 import { hash, randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'

@@ -1,4 +1,4 @@
-/** What happens while a person is asked: who she is, and whether the client may act for her. */
+/** The sign-in and consent interactions of the issuer. */
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-/** For which resource the issuer gives which token to whom: scopes that may be granted, and claims that it carries. */
+/** Resource indicators (RFC 8707): which scopes and claims a token for a resource may carry. */
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'

@@ -1,4 +1,4 @@
-/** An API key as its admins see it: everything but its text, which is shown once and kept nowhere. */
+/** The API key resource: its schema, its SQL, and the scopes that a key may be narrowed to. */
 
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'

@@ -1,4 +1,4 @@
-/** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
+/** Calls a tool, for the wire and for REST alike: checks arguments, runs the operation, records the outcome. */
 
 import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'

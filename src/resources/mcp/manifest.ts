@@ -1,4 +1,4 @@
-/** The manifest of a version: all that clients see of it and all that its tools may run, under one digest. */
+/** The manifest of a version, with its digest, and the comparison of versions: scopes that reach further, other changes. */
 
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'

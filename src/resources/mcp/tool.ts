@@ -1,4 +1,4 @@
-/** What a tool is: a candidate that a source offers, and the frozen form of it that a version holds. */
+/** The shape of a tool (candidate and frozen form), its names, digests, sources, and checks of its texts. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'

@@ -124,11 +124,8 @@ export const listServerVersions = inWorkspace({
       select ${COLUMNS} from mcp_server_versions v
         join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
       where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.version })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => shown(row)) }
+    const page = pageFrom(input, rows, ({ version }) => version)
+    return { ...page, data: page.data.map(shown) }
   },
 })
 

@@ -1,4 +1,4 @@
-/** SOURCES: all that a tool of a hosted server can be made of. */
+/** The sources of tools: collections, functions, flows and events. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../platform/pg/sql.ts'
