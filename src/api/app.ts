@@ -262,7 +262,7 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
 
 const PING_TIMEOUT_MS = 2_000
 
-export function mountHealth(app: FastifyInstance, platform: Platform): void {
+function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/healthz', async () => ({ status: 'pass' }))
   app.get('/readyz', async (_request, reply) => {
     const checks = await Promise.all(platform.checks.map(ask))

@@ -226,7 +226,7 @@ interface Chapter {
   readonly nouns: readonly string[]
 }
 
-export const TAGS: readonly Chapter[] = [
+const TAGS: readonly Chapter[] = [
   {
     name: 'Collections',
     description:
@@ -294,7 +294,7 @@ export const TAGS: readonly Chapter[] = [
 ]
 
 /** @throws TypeError for a noun that no chapter has: our own mistake */
-export function tagOf(operation: string): string {
+function tagOf(operation: string): string {
   const noun = operation.split('.')[0] ?? ''
   const chapter = TAGS.find(({ nouns }) => nouns.includes(noun))
   if (chapter === undefined) throw new TypeError(`No chapter has ${noun}`)

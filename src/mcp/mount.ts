@@ -45,7 +45,7 @@ function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }:
 const CONFIGURATION = '/auth/.well-known/openid-configuration'
 const ANYBODY = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
 
-export function mountWellKnown(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
+function mountWellKnown(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const { hosted, identity } = authServices
   app.get(
     '/.well-known/oauth-protected-resource/v1/mcp/workspaces/:ws/servers/:server/mcp',

@@ -152,14 +152,14 @@ function broken(error: unknown): Ended {
 }
 
 /** What the door knows of a call. */
-export interface Seen {
+interface Seen {
   readonly channel: 'wire' | 'rest'
   readonly principal: string | null
   readonly requestId: string
 }
 
 /** How it ended: the HTTP status, the JSON-RPC error code, what the tool said, our code. */
-export interface Outcome {
+interface Outcome {
   readonly outcome: 'ok' | 'tool_error' | 'rpc_error' | 'denied'
   readonly transportStatus: number
   readonly rpcCode?: number

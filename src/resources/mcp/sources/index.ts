@@ -15,7 +15,7 @@ interface FunctionRow {
   readonly version: number
 }
 
-export const functions: Source = {
+const functions: Source = {
   name: 'functions',
   operations: [invokeVersion],
   candidates: async (scope) => {
@@ -42,7 +42,7 @@ function candidate({ id, name: called, version }: FunctionRow): Candidate {
   }
 }
 
-export const events: Source = {
+const events: Source = {
   name: 'events',
   operations: [publishEvent],
   candidates: async () => [
