@@ -15,26 +15,23 @@ import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
 import { type Config, publicUrl } from '../platform/config.ts'
-import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
-import { gatewayReader } from '../platform/identity/gateway.ts'
+import { gatewayReader } from '../platform/identity/credentials.ts'
+import type { AuthServices } from '../platform/identity/doorkeeper.ts'
 import { type Log, plainLines } from '../platform/log.ts'
-import type { Platform } from '../platform/platform.ts'
+import type { Check, Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
-import { leaveEntry } from './audit.ts'
+import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
-import { drain, isTimed, takeBytes } from './bytes.ts'
-import { admitTemporalUi } from './codec-origin.ts'
-import { mountDocs } from './docs.ts'
-import { type Door, doorOf } from './door.ts'
-import { FLOW_SCHEMA_PATH, mountFlowSchema } from './flow-schema.ts'
-import { mountHealth } from './health.ts'
+import { acceptStreams, drainBody, hasUploadDeadline } from './bytes.ts'
+import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
+import { createHandler, type OperationHandler } from './door.ts'
 import { mountIssuer } from './issuer.ts'
-import { mountPayloadPage } from './payload-page.ts'
+import { allowTemporalUiOrigin, mountPayloadPage } from './payload-page.ts'
 import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
-export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Promise<FastifyInstance> {
+export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
   const app = Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -58,10 +55,10 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
   })
   app.decorateRequest('principal', undefined)
   app.decorateRequest('gateway', undefined)
-  app.decorateRequest('standings', undefined)
-  app.decorateRequest('room', undefined)
-  app.decorateRequest('claim', undefined)
-  app.decorateRequest('trace', undefined)
+  app.decorateRequest('rateLimits', undefined)
+  app.decorateRequest('workspace', undefined)
+  app.decorateRequest('idempotencyClaim', undefined)
+  app.decorateRequest('auditContext', undefined)
   app.setErrorHandler((error, request, reply) => send(error, request, reply))
   app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
   const lines = plainLines(platform.log)
@@ -85,33 +82,34 @@ export async function buildApp(platform: Platform, doorkeeper: Doorkeeper): Prom
       done(refused)
     }, done)
   })
-  admitTemporalUi(app, platform.config.TEMPORAL_UI_URL, doorkeeper.pagePass)
+  allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
-    const left = leaveEntry(platform.audit, request, reply)
+    const left = writeAuditEntry(platform.audit, request, reply)
     if (left === undefined) done(null, payload)
     else left.then(() => done(null, payload), done)
   })
   app.addHook('onResponse', (request, reply, done) => {
-    drain(request)
+    drainBody(request)
     logLine(lines, request, reply)
-    if (request.room !== undefined) platform.meters.count(request.room, reply.statusCode, reply.elapsedTime)
+    if (request.workspace !== undefined)
+      platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
   })
   parsers(app)
   const mount = (into: FastifyInstance, streams: boolean) => {
     for (const operation of OPERATIONS.filter(({ http }) => (http.takes === 'bytes') === streams))
-      route(into, operation, doorOf(operation, platform, doorkeeper.auth))
+      route(into, operation, createHandler(operation, platform, authServices.auth))
   }
   mount(app, false)
   await app.register(async (part) => {
-    takeBytes(part)
+    acceptStreams(part)
     mount(part, true)
   })
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
-  await mountIssuer(app, doorkeeper.identity)
-  await mountPayloadPage(app, platform, doorkeeper)
+  await mountIssuer(app, authServices.identity)
+  await mountPayloadPage(app, platform, authServices)
   await mountDocs(app)
   refuseOtherMethods(app)
   return app
@@ -143,7 +141,7 @@ function querystringParser(text: string): Record<string, string | string[]> {
   return query
 }
 
-function route(app: FastifyInstance, operation: AnyOperation, door: Door): void {
+function route(app: FastifyInstance, operation: AnyOperation, door: OperationHandler): void {
   const { keep } = door
   app.route({
     method: operation.http.method as HTTPMethods,
@@ -156,7 +154,7 @@ function route(app: FastifyInstance, operation: AnyOperation, door: Door): void 
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
       onSend: (request, reply, body, done) => {
-        if (request.claim === undefined) return done(null, body)
+        if (request.idempotencyClaim === undefined) return done(null, body)
         keep(request, reply, body).then(() => done(null, body), done)
       },
     }),
@@ -249,7 +247,7 @@ function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void
 
 /** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
 function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
-  if (!socket.writable || (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isTimed(socket))) return
+  if (!socket.writable || (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasUploadDeadline(socket))) return
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
@@ -260,4 +258,29 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   const head = [`HTTP/1.1 ${wire.status} ${problem.row.title}`, ...lines].join('\r\n')
   socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
+}
+
+const PING_TIMEOUT_MS = 2_000
+
+function mountHealth(app: FastifyInstance, platform: Platform): void {
+  app.get('/healthz', async () => ({ status: 'pass' }))
+  app.get('/readyz', async (_request, reply) => {
+    const checks = await Promise.all(platform.checks.map(ask))
+    const pass = checks.every(([, check]) => check.status === 'pass')
+    return reply
+      .code(pass ? 200 : 503)
+      .send({ status: pass ? 'pass' : 'fail', checks: Object.fromEntries(checks) })
+  })
+}
+
+async function ask(check: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
+  const startedMs = performance.now()
+  const answered = await Promise.race([
+    check.ping().then(
+      () => true,
+      () => false,
+    ),
+    new Promise<boolean>((resolve) => setTimeout(resolve, PING_TIMEOUT_MS, false).unref()),
+  ])
+  return [check.name, { status: answered ? 'pass' : 'fail', ms: Math.round(performance.now() - startedMs) }]
 }

@@ -1,14 +1,14 @@
-/** Makes the audit log's entries of HTTP requests: of each operation that changes something or reveals data, and of each refusal. */
+/** Writes audit entries of HTTP requests: operations that change or reveal data, and denials. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
 import type { Audit } from '../platform/audit/audit.ts'
-import { type AuditActor, type Deed, digestOf, type Place } from '../platform/audit/entry.ts'
+import { type AuditActor, type AuditEvent, digestOf, type Place } from '../platform/audit/entry.ts'
 import type { RefusedKey } from '../platform/identity/auth.ts'
 import { WorkspaceScope } from '../platform/scope.ts'
-import { isHurried } from '../resources/audited.ts'
+import { auditsAsync } from '../resources/audited.ts'
 import { OPERATIONS } from '../resources/index.ts'
 
 /** What a route is in the audit log. */
@@ -21,11 +21,11 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** What the audit log is to know of this request beyond its principal. */
-    trace: Trace | undefined
+    auditContext: AuditContext | undefined
   }
 }
 
-export interface Trace {
+export interface AuditContext {
   /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
   place: Place
   /** Further tenants that it is about: an operator's deed is in the chain of each. */
@@ -39,7 +39,7 @@ export interface Trace {
 }
 
 /** It is in the chain of the tenant whose key it is. */
-export function traceOfRefused({ id, ref }: RefusedKey): Trace {
+export function auditRejectedKey({ id, ref }: RefusedKey): AuditContext {
   return {
     place: ref,
     sure: true,
@@ -50,21 +50,21 @@ export function traceOfRefused({ id, ref }: RefusedKey): Trace {
 }
 
 /**
- * Begins the trace of an operation that changes something, or reveals data of tenants.
+ * Begins the context of an operation that changes something, or reveals data of tenants.
  * @throws Problem where its entry could not be kept
  */
-export async function beginTrace(
+export async function startAuditRecord(
   operation: AnyOperation,
   scope: unknown,
   input: Readonly<Record<string, unknown>>,
   audit: Audit,
-): Promise<Trace | undefined> {
+): Promise<AuditContext | undefined> {
   if (operation.reveals !== undefined) {
     audit.refuseUnlessReady()
     return traceOfRevealed(operation.reveals(input))
   }
   if (operation.reads) return undefined
-  if (!isHurried(operation)) audit.refuseUnlessReady()
+  if (!auditsAsync(operation)) audit.refuseUnlessReady()
   const reader = READERS.get(operation)
   const state = reader && (await stateOf(reader, scope, input))
   const sure = scope instanceof WorkspaceScope
@@ -72,14 +72,14 @@ export async function beginTrace(
   return { place, sure, before: digestOf(state), after: null }
 }
 
-function traceOfRevealed(tenants: readonly string[]): Trace {
+function traceOfRevealed(tenants: readonly string[]): AuditContext {
   const [place = {}, ...others] = tenants.map((tenantId) => ({ tenantId }))
   return { place, others, sure: false, before: null, after: null }
 }
 
 /** Completes it with what the operation gave. */
-export async function endTrace(
-  trace: Trace,
+export async function finishAuditRecord(
+  context: AuditContext,
   operation: AnyOperation,
   scope: unknown,
   input: Readonly<Record<string, unknown>>,
@@ -90,8 +90,8 @@ export async function endTrace(
   const own = reader === undefined || reader.output === operation.output
   const shown = own ? output : await stateOf(reader, scope, input)
   const made = MAKERS.has(operation) ? await stateOfMade(operation, scope, input, output) : undefined
-  trace.after = digestOf(made ?? shown)
-  if (!trace.sure) trace.place = { ...trace.place, ...idsIn(output) }
+  context.after = digestOf(made ?? shown)
+  if (!context.sure) context.place = { ...context.place, ...idsIn(output) }
 }
 
 /** A resource as its GET shows it; undefined where it has none, or is not there. */
@@ -185,7 +185,7 @@ function idsIn(value: unknown): { tenantId?: string; workspaceId?: string } {
  * Called before each reply leaves.
  * @returns what it waits for; undefined where it need not wait
  */
-export function leaveEntry(
+export function writeAuditEntry(
   audit: Audit,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -198,50 +198,55 @@ export function leaveEntry(
   const denied = status === 401 || status === 403 || status === 429
   if ((reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
   const deed = deedOf(operation, request, reply, denied)
-  const { principal, trace } = request
+  const { principal, auditContext: context } = request
   // What an operator does to a tenant is in the tenant's own chain.
-  if (principal !== undefined && principal.tenantId === undefined && trace !== undefined && !trace.sure) {
+  if (principal !== undefined && principal.tenantId === undefined && context !== undefined && !context.sure) {
     const leaveAt = async (named: Place) =>
       leave(audit, operation, { ...deed, place: await audit.placeOf(named) })
-    return Promise.all([trace.place, ...(trace.others ?? [])].map(leaveAt)).then(() => undefined)
+    return Promise.all([context.place, ...(context.others ?? [])].map(leaveAt)).then(() => undefined)
   }
   return leave(audit, operation, deed)
 }
 
-function leave(audit: Audit, operation: Audited, deed: Deed): Promise<void> | undefined {
+function leave(audit: Audit, operation: Audited, deed: AuditEvent): Promise<void> | undefined {
   const { outcome, status } = deed
   if (status === 429) audit.counted(deed)
   else if (outcome !== 'done') audit.throttled(deed)
-  else if (isHurried(operation)) audit.note(deed)
+  else if (auditsAsync(operation)) audit.note(deed)
   else return audit.write(deed)
   return undefined
 }
 
-function deedOf(operation: Audited, request: FastifyRequest, reply: FastifyReply, denied: boolean): Deed {
-  const { principal, trace } = request
+function deedOf(
+  operation: Audited,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  denied: boolean,
+): AuditEvent {
+  const { principal, auditContext: context } = request
   const { statusCode: status } = reply
   const code = reply.getHeader('x-problem-code')
   return {
-    place: placeOf(principal, trace),
+    place: placeOf(principal, context),
     requestId: request.id,
-    actor: trace?.actor ?? actorOf(operation, principal),
+    actor: context?.actor ?? actorOf(operation, principal),
     ...(status >= 400 && { address: request.ip }),
     operation: operation.name,
     target: request.url.split('?')[0] ?? '',
     outcome: denied ? 'denied' : status < 400 ? 'done' : 'failed',
     status,
     code: code === undefined ? null : String(code),
-    before: trace?.before ?? null,
-    after: trace?.after ?? null,
+    before: context?.before ?? null,
+    after: context?.after ?? null,
   }
 }
 
 /** Whoever has a tenant is in its chain, whatever else the request names: nobody writes into another's. */
-function placeOf(principal: Principal | undefined, trace: Trace | undefined): Place {
-  if (principal === undefined) return trace?.place ?? {}
+function placeOf(principal: Principal | undefined, context: AuditContext | undefined): Place {
+  if (principal === undefined) return context?.place ?? {}
   const { tenantId, workspaceId } = principal
-  if (tenantId === undefined) return trace?.sure ? trace.place : {}
-  return { tenantId, workspaceId: workspaceId ?? trace?.place.workspaceId }
+  if (tenantId === undefined) return context?.sure ? context.place : {}
+  return { tenantId, workspaceId: workspaceId ?? context?.place.workspaceId }
 }
 
 function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {

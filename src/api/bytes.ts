@@ -1,4 +1,4 @@
-/** Bytes at the HTTP door: a request's body as a source, a reply as a stream, each ending where the other side does. */
+/** Streams request and reply bodies, with deadlines for slow senders and readers. */
 
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -8,7 +8,7 @@ import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 
 /** In this part of the application any media type is taken, and no byte of a body is read before it is asked for. */
-export function takeBytes(app: FastifyInstance): void {
+export function acceptStreams(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
 }
@@ -24,7 +24,7 @@ export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): Byt
 const TIMED = new WeakSet<Socket>()
 
 /** Whether the server's own clock is to let the connection be: it knows when a body began, not whether it moves. */
-export const isTimed = (socket: Socket): boolean => TIMED.has(socket)
+export const hasUploadDeadline = (socket: Socket): boolean => TIMED.has(socket)
 
 /** Ending it early does not end the connection: our answer has yet to go through it. */
 async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): AsyncGenerator<Uint8Array> {
@@ -79,7 +79,7 @@ function stillLet(ask: () => Promise<void>): () => Promise<void> {
 }
 
 /** What a refused sender still sends is read, so that it comes to read our answer; but not for long. */
-export function drain({ raw }: FastifyRequest): void {
+export function drainBody({ raw }: FastifyRequest): void {
   if (raw.complete || raw.destroyed) return
   const timer = setTimeout(() => raw.destroy(), LIMITS.drainMs)
   raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))

@@ -1,10 +1,14 @@
 /** The documentation that the API serves of itself: OpenAPI, a page for people, a page per code of a problem and of a fault. */
 
+import { createHash } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { editorSchema } from '../../flows-dsl/editor-schema/schema.ts'
 import { DIAGNOSTICS, type DiagnosticCode } from '../../flows-dsl/faults.ts'
+import { matches } from '../core/etag.ts'
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts'
+import { CATALOGUE } from '../resources/catalogue.ts'
 import { diagnosticPage } from '../resources/flows/simulate.ts'
 import { OPERATIONS } from '../resources/index.ts'
 import { openApi } from './openapi.ts'
@@ -34,5 +38,25 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
       title: 'Tenon API',
       css: [{ filename: 'tenon.css', content: '.swagger-ui .topbar { display: none }' }],
     },
+  })
+}
+
+export const FLOW_SCHEMA_PATH = '/v1/flows/schema.json'
+
+/** It changes with a release alone, and editors ask again each time they start. */
+const KEPT = 'public, max-age=3600'
+
+/** The schema as it is served and as docs/reference has it. */
+export const flowSchema = (): string => `${JSON.stringify(editorSchema(CATALOGUE), null, 2)}\n`
+
+export function mountFlowSchema(app: FastifyInstance): void {
+  const text = flowSchema()
+  const etag = `"${createHash('sha256').update(text).digest('base64url')}"`
+  app.get(FLOW_SCHEMA_PATH, async (request, reply) => {
+    // One for all: it does not vary with who asks.
+    reply.removeHeader('vary')
+    reply.headers({ etag, 'cache-control': KEPT, 'access-control-allow-origin': '*' })
+    if (matches(request.headers['if-none-match'] ?? '', etag, 'weak')) return reply.code(304).send()
+    return reply.type('application/schema+json').send(text)
   })
 }

@@ -1,4 +1,4 @@
-/** The HTTP door: request → principal → scope → operation → reply. It only translates. */
+/** The request pipeline of an operation: credential, principal, scope, operation, reply. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
@@ -11,17 +11,15 @@ import { Serialized } from '../core/serialized.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from '../platform/access.ts'
 import { type Authenticator, RefusedKey, type Visitor } from '../platform/identity/auth.ts'
-import { credentialsOf } from '../platform/identity/credentials.ts'
-import type { GatewayIdentity } from '../platform/identity/gateway.ts'
+import { credentialsOf, type GatewayIdentity } from '../platform/identity/credentials.ts'
 import type { BucketState } from '../platform/limiter/limit.ts'
 import type { Platform } from '../platform/platform.ts'
 import { CallerScope, WorkspaceScope } from '../platform/scope.ts'
-import { answer } from './answer.ts'
-import { beginTrace, endTrace, traceOfRefused } from './audit.ts'
+import { sendEventStream, sendResponse } from './answer.ts'
+import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './bytes.ts'
-import { sendFeed } from './feed.ts'
-import { askedUnderKey, attempt, replay, settle, takesKey } from './idempotency.ts'
+import { completeClaim, idempotencyRequest, replay, runWithClaim, takesKey } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -32,13 +30,13 @@ declare module 'fastify' {
     /** Of who reads the Temporal UI, where it asks for payloads. */
     pageToken: string | undefined
     /** How it stands with its limits; set when it has been charged. */
-    standings: readonly BucketState[] | undefined
+    rateLimits: readonly BucketState[] | undefined
     /** Set when the request has come into a workspace: whose request it counts as. */
-    room: WorkspaceRef | undefined
+    workspace: WorkspaceRef | undefined
   }
 }
 
-export interface Door {
+export interface OperationHandler {
   /** Refuses before a byte of the body is read. */
   readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
@@ -47,10 +45,14 @@ export interface Door {
 }
 
 /** The two halves of an operation's route. */
-export function doorOf(operation: AnyOperation, platform: Platform, auth: Authenticator): Door {
+export function createHandler(
+  operation: AnyOperation,
+  platform: Platform,
+  auth: Authenticator,
+): OperationHandler {
   const keyed = takesKey(operation)
   const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
-  const recognise = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
+  const authenticate = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
     const { headers, gateway, pageToken, raw } = request
     const query = request.query as Record<string, unknown>
     const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
@@ -66,64 +68,64 @@ export function doorOf(operation: AnyOperation, platform: Platform, auth: Authen
   }
   return {
     enter: async (request, reply) => {
-      const principal = await recognise(request, platform.limiter.visitor(request.ip))
-      const right = rightOf(platform.access, operation, principal)
+      const principal = await authenticate(request, platform.limiter.visitor(request.ip))
+      const right = authorize(platform.access, operation, principal)
       const passage = await platform.limiter.limitPrincipal(principal, right.role, request.ip)
-      request.standings = passage.states
+      request.rateLimits = passage.states
       reply.headers(passage.headers)
       const refused = passage.refused ?? right.refused
       if (refused !== undefined) throw refused
     },
-    ...(keyed && { keep: (request, reply, body) => settle(operation, request, reply, body) }),
+    ...(keyed && { keep: (request, reply, body) => completeClaim(operation, request, reply, body) }),
     handle: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
       // Who was let in has not guessed: what neighbours of his address guess ends no stream of his.
-      const ask = async () => void platform.access.permit(operation, await recognise(request))
+      const ask = async () => void platform.access.permit(operation, await authenticate(request))
       const input = bind(operation, request, ask)
       const workspace = workspaceNamed(request)
-      const opened = await platform.access.open(operation, principal, workspace, request.standings)
-      if (opened instanceof WorkspaceScope) request.room = opened.ref
+      const opened = await platform.access.open(operation, principal, workspace, request.rateLimits)
+      if (opened instanceof WorkspaceScope) request.workspace = opened.ref
       const parsed = operation.parse(input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
       permit()
-      const asked = keyed ? askedUnderKey(operation, principal, request, input) : undefined
+      const asked = keyed ? idempotencyRequest(operation, principal, request, input) : undefined
       const bare = opened instanceof CallerScope
       const claim = bare ? undefined : asked && (await platform.idempotency.claim(opened, asked))
       if (claim !== undefined && 'body' in claim) return replay(claim, reply)
-      request.claim = claim
+      request.idempotencyClaim = claim
       const scope =
         claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim)
-      if (operation.http.reply === 'feed') await takePlace(platform, operation, request, reply)
-      const trace = await beginTrace(operation, opened, parsed, platform.audit)
-      request.trace = trace
-      const output = await attempt(claim, () => operation.run(scope, parsed))
-      if (trace !== undefined) await endTrace(trace, operation, opened, parsed, output)
+      if (operation.http.reply === 'feed') await acquireStream(platform, operation, request, reply)
+      const trace = await startAuditRecord(operation, opened, parsed, platform.audit)
+      request.auditContext = trace
+      const output = await runWithClaim(claim, () => operation.run(scope, parsed))
+      if (trace !== undefined) await finishAuditRecord(trace, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         // Counted as it opens: how long it goes on is no latency.
-        request.room = undefined
+        request.workspace = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
         const askAgain = async () => {
           await ask()
           permit()
         }
-        return sendFeed(output as Feed, reply, askAgain)
+        return sendEventStream(output as Feed, reply, askAgain)
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
       check?.(output instanceof Serialized ? output.parsed() : output)
-      return answer(operation, input, output, request, reply)
+      return sendResponse(operation, input, output, request, reply)
     },
   }
 }
 
 /** Whoever has a key that is refused is told of it in the audit log. */
 function traced(request: FastifyRequest, error: unknown): never {
-  if (error instanceof RefusedKey) request.trace = traceOfRefused(error)
+  if (error instanceof RefusedKey) request.auditContext = auditRejectedKey(error)
   throw error
 }
 
 /** In which role, or why in none: who is refused is charged all the same, or could ask without end. */
-function rightOf(
+function authorize(
   access: Access,
   operation: AnyOperation,
   principal: Principal,
@@ -136,7 +138,7 @@ function rightOf(
 }
 
 /** For as long as the connection lasts. */
-async function takePlace(
+async function acquireStream(
   { access, limiter }: Platform,
   operation: AnyOperation,
   { principal, ip }: FastifyRequest,

@@ -1,4 +1,4 @@
-/** `Idempotency-Key` at the HTTP door (draft-ietf-httpapi-idempotency-key-header): which requests have one, what is kept. */
+/** Applies `Idempotency-Key` to HTTP requests (draft-ietf-httpapi-idempotency-key-header): which requests, what is stored. */
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -14,7 +14,7 @@ import { violated } from '../platform/pg/errors.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set while the request runs under a key; its reply ends it. */
-    claim: Claim | undefined
+    idempotencyClaim: Claim | undefined
   }
 }
 
@@ -28,7 +28,7 @@ export function takesKey({ reads, http }: AnyOperation): boolean {
  * are no part of what is asked.
  * @throws Problem `header_invalid`; `validation_failed` where the input is deeper than any operation takes
  */
-export function askedUnderKey(
+export function idempotencyRequest(
   operation: AnyOperation,
   principal: Principal,
   request: FastifyRequest,
@@ -67,7 +67,7 @@ export function replay({ status, headers, body }: KeptReply, reply: FastifyReply
  * Runs the operation. A later attempt makes the same ids as the one that was cut off; where it finds them in the database,
  * what was asked is there. Operations that take their own row for made never come to that.
  */
-export async function attempt<T>(claim: Claim | undefined, run: () => Promise<T>): Promise<T> {
+export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promise<T>): Promise<T> {
   try {
     return await run()
   } catch (error) {
@@ -78,15 +78,15 @@ export async function attempt<T>(claim: Claim | undefined, run: () => Promise<T>
 }
 
 /** Ends the claim of a request whose reply is about to leave, so that who has read it finds it again. */
-export async function settle(
+export async function completeClaim(
   operation: AnyOperation,
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
 ): Promise<void> {
-  const { claim } = request
+  const { idempotencyClaim: claim } = request
   if (claim === undefined) return
-  request.claim = undefined
+  request.idempotencyClaim = undefined
   const { statusCode: status } = reply
   const fate = fateOf(status, reply.getHeader('x-problem-code'))
   try {

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
+import type { AuthServices } from '../platform/identity/doorkeeper.ts'
 import type { Identity } from '../platform/identity/identity.ts'
 import {
   consentPage,
@@ -14,18 +14,17 @@ import {
   plainPage,
   refusalText,
 } from '../platform/identity/pages.ts'
-import { isPossible } from '../platform/identity/passwords.ts'
+import { isPossible } from '../platform/identity/people.ts'
 import type { Requester } from '../platform/identity/records.ts'
 import type { Exchange } from '../platform/identity/sign-in.ts'
 import { networkOf } from '../platform/limiter/limit.ts'
-import { type Form, formOf, readForms, refuseOtherSites, show } from './forms.ts'
 import { toWire } from './problems.ts'
 
 /** What the provider is asked; the rest of its routes is not offered. */
 const OFFERED =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
-export async function mountIssuer(app: FastifyInstance, identity: Doorkeeper['identity']): Promise<void> {
+export async function mountIssuer(app: FastifyInstance, identity: AuthServices['identity']): Promise<void> {
   await app.register(async (issuer) => {
     issuer.addHook('onRequest', (request, reply, done) => {
       limitBody(request, reply)
@@ -59,7 +58,7 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 /** The provider reads its own bodies and writes its own replies; only the request id is ours. */
-function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+function mountProvider(app: FastifyInstance, identity: AuthServices['identity']): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.all('/auth/*', async (request, reply) => {
@@ -77,7 +76,7 @@ function mountProvider(app: FastifyInstance, identity: Doorkeeper['identity']): 
   })
 }
 
-function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+function mountPages(app: FastifyInstance, identity: AuthServices['identity']): void {
   readForms(app)
   const path = '/auth/interaction/:uid'
   app.get(path, async (request, reply) => {
@@ -86,7 +85,7 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   })
   app.post(path, async (request, reply) => {
     const issuer = await identity()
-    refuseOtherSites(request, issuer.origin)
+    rejectCrossSite(request, issuer.origin)
     return answer(issuer, request, reply)
   })
   app.get('/auth/invitation', async (request, reply) =>
@@ -94,19 +93,19 @@ function mountPages(app: FastifyInstance, identity: Doorkeeper['identity']): voi
   )
   app.post('/auth/invitation', async (request, reply) => {
     const issuer = await identity()
-    refuseOtherSites(request, issuer.origin)
+    rejectCrossSite(request, issuer.origin)
     return show(reply, await accept(issuer, request))
   })
   app.get('/auth/password', async (_request, reply) => show(reply, passwordPage()))
   app.post('/auth/password', async (request, reply) => {
     const issuer = await identity()
-    refuseOtherSites(request, issuer.origin)
+    rejectCrossSite(request, issuer.origin)
     return show(reply, await changed(issuer, request))
   })
 }
 
 /** RFC 7591. Any page may ask: what it gets is an id that opens nothing by itself. */
-function mountRegistration(app: FastifyInstance, identity: Doorkeeper['identity']): void {
+function mountRegistration(app: FastifyInstance, identity: AuthServices['identity']): void {
   const path = '/auth/register'
   const open = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
   app.options(path, async (_request, reply) =>
@@ -232,3 +231,35 @@ function tokenOf({ query }: FastifyRequest): string {
   const { token } = query as { token?: unknown }
   return typeof token === 'string' ? token : ''
 }
+
+const FORM_BYTES_MAX = 8_192
+
+export type Form = Readonly<Record<string, string>>
+
+/** The routes of this part take forms and nothing else. */
+export function readForms(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  )
+}
+
+/**
+ * Cookies are not sent from other sites (SameSite); browsers say besides whence a form comes. From a page that has the
+ * referrer policy of ours, the origin is `null`.
+ * @param origin our own
+ * @throws Problem `forbidden`
+ */
+export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {
+  const site = headers['sec-fetch-site']
+  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
+  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
+    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
+}
+
+export const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
+
+export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
+  reply.code(status).headers(headers).send(html)

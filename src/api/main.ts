@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { ConfigError, parseConfig } from '../platform/config.ts'
-import { openDoorkeeper } from '../platform/identity/doorkeeper.ts'
+import { openAuthServices } from '../platform/identity/doorkeeper.ts'
 import { openLog } from '../platform/log.ts'
 import { openPlatform } from '../platform/platform.ts'
 import { buildApp } from './app.ts'
@@ -12,9 +12,9 @@ async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'api')
   const { platform, parts } = openPlatform(config, log)
-  const doorkeeper = openDoorkeeper(config, parts)
-  const app = await buildApp(platform, doorkeeper)
-  mountMcp(app, platform, doorkeeper)
+  const authServices = openAuthServices(config, parts)
+  const app = await buildApp(platform, authServices)
+  mountMcp(app, platform, authServices)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   const stop = () => {
     // What is under way may end; who only holds a connection, or listens to a stream, is not waited for.

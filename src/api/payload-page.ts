@@ -3,11 +3,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Problem } from '../core/problem.ts'
 import { publicUrl } from '../platform/config.ts'
-import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
+import {
+  type AuthServices,
+  PAYLOAD_SESSION_PATH,
+  type PayloadSession,
+} from '../platform/identity/doorkeeper.ts'
 import { payloadsPage, payloadsReadablePage } from '../platform/identity/pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { decodePayloads } from '../resources/codec.ts'
-import { formOf, readForms, refuseOtherSites, show } from './forms.ts'
+import { formOf, readForms, rejectCrossSite, show } from './issuer.ts'
 
 const PATH = '/auth/payloads'
 
@@ -15,7 +19,7 @@ const PATH = '/auth/payloads'
 export async function mountPayloadPage(
   app: FastifyInstance,
   platform: Platform,
-  doorkeeper: Doorkeeper,
+  authServices: AuthServices,
 ): Promise<void> {
   const { config } = platform
   const { TEMPORAL_UI_URL: uiUrl } = config
@@ -27,11 +31,11 @@ export async function mountPayloadPage(
     // It is in the audit log, whoever was let in and whoever was not.
     const asked = { config: { operation: { name: 'codec.admit_page', reads: false } } }
     pages.post(PATH, asked, async (request, reply) => {
-      refuseOtherSites(request, origin)
+      rejectCrossSite(request, origin)
       const token = (formOf(request)['token'] ?? '').trim()
-      const refused = await recognise(request, reply, token, { platform, doorkeeper })
+      const refused = await authenticate(request, reply, token, { platform, authServices })
       if (refused !== undefined) return show(reply, payloadsPage(refused))
-      const { cookie, until } = doorkeeper.pagePass.issue(token)
+      const { cookie, until } = authServices.payloadSession.issue(token)
       reply.header('set-cookie', cookie)
       return show(reply, payloadsReadablePage({ until, uiUrl, endpoint: `${publicUrl(config)}/v1/codec` }))
     })
@@ -39,14 +43,14 @@ export async function mountPayloadPage(
 }
 
 /** Whether the token may read payloads at all. @returns why not */
-async function recognise(
+async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
   token: string,
-  { platform, doorkeeper }: { platform: Platform; doorkeeper: Doorkeeper },
+  { platform, authServices }: { platform: Platform; authServices: AuthServices },
 ): Promise<Problem | undefined> {
   try {
-    request.principal = await doorkeeper.auth.authenticate({ kind: 'token', text: token })
+    request.principal = await authServices.auth.authenticate({ kind: 'token', text: token })
     platform.access.permit(decodePayloads, request.principal)
     return undefined
   } catch (error) {
@@ -54,4 +58,37 @@ async function recognise(
     reply.header('x-problem-code', error.code)
     return error
   }
+}
+
+const PATHS = '/v1/codec/'
+
+const ALLOWED = {
+  'access-control-allow-methods': 'POST',
+  'access-control-allow-headers': 'authorization, content-type, x-namespace',
+  'access-control-max-age': '600',
+}
+
+/**
+ * @param uiUrl where the UI is; where that is not known, no page is let in
+ * @param pass reads the cookie of a page: no other origin's request is anybody's by its cookie
+ */
+export function allowTemporalUiOrigin(
+  app: FastifyInstance,
+  uiUrl: string | undefined,
+  pass: PayloadSession,
+): void {
+  app.decorateRequest('pageToken', undefined)
+  if (uiUrl === undefined) return
+  const { origin } = new URL(uiUrl)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.url.startsWith(PATHS)) return done()
+    reply.header('vary', 'Authorization, apikey, Accept, Origin')
+    if (request.headers.origin !== origin) return done()
+    reply.headers({ 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
+    // The UI puts a question of its own behind it.
+    if (request.url.split('?', 1)[0] === PAYLOAD_SESSION_PATH)
+      request.pageToken = pass.tokenIn(request.headers.cookie)
+    if (request.method !== 'OPTIONS') return done()
+    reply.code(204).headers(ALLOWED).send()
+  })
 }

@@ -21,7 +21,7 @@ interface Place {
 }
 
 export async function mountWebhooks(app: FastifyInstance, platform: Platform): Promise<void> {
-  const door = new WebhookDoor(platform)
+  const door = new WebhookHandler(platform)
   await app.register(async (part) => {
     part.removeAllContentTypeParsers()
     part.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -42,7 +42,7 @@ export async function mountWebhooks(app: FastifyInstance, platform: Platform): P
   app.route({ method, url: PATH, onRequest: refuse, handler: refuse })
 }
 
-class WebhookDoor {
+class WebhookHandler {
   readonly #platform: Platform
   /** Who has signed well: he is not refused for what his neighbours guess. */
   readonly #senders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
@@ -79,8 +79,8 @@ class WebhookDoor {
 
   #remember(request: FastifyRequest, { ref, triggerId }: Received): void {
     const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
-    request.room = ref
-    request.trace = { place: ref, sure: true, actor, before: null, after: null }
+    request.workspace = ref
+    request.auditContext = { place: ref, sure: true, actor, before: null, after: null }
     this.#senders.set(senderOf(request), true)
   }
 }

@@ -1,19 +1,18 @@
-/** The door of hosted MCP servers: token → guest → the tools that its scopes allow; each call is put on record. */
+/** Serves hosted MCP servers: verifies the token, offers the tools that its scopes allow, records each call. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { Attempts } from '../platform/identity/attempts.ts'
-import type { Doorkeeper } from '../platform/identity/doorkeeper.ts'
-import type { Guest } from '../platform/identity/guests.ts'
-import type { Hosted } from '../platform/identity/hosted.ts'
+import { AttemptThrottle } from '../platform/identity/attempts.ts'
+import type { AuthServices } from '../platform/identity/doorkeeper.ts'
+import type { McpPrincipal } from '../platform/identity/holders.ts'
+import type { PublishedServer } from '../platform/identity/hosted.ts'
 import type { HostedClaims } from '../platform/identity/identity.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
-import { callTool } from '../resources/mcp/gate.ts'
+import { callTool, record } from '../resources/mcp/gate.ts'
 import { type Published, published } from '../resources/mcp/manifest.ts'
-import { record } from '../resources/mcp/record.ts'
 import type { Tool } from '../resources/mcp/tool.ts'
 import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
 import type { WireServer, WireTool } from './wire/port.ts'
@@ -28,15 +27,19 @@ interface Place {
 
 /** What is known of a request between its two halves. */
 interface Visit {
-  readonly server: Hosted
-  readonly guest: Guest
+  readonly server: PublishedServer
+  readonly guest: McpPrincipal
   readonly scope: WorkspaceScope
   readonly startedMs: number
   recorded: boolean
 }
 
-export function mountHostedServers(app: FastifyInstance, platform: Platform, doorkeeper: Doorkeeper): void {
-  const door = new HostedDoor(platform, doorkeeper)
+export function mountHostedServers(
+  app: FastifyInstance,
+  platform: Platform,
+  authServices: AuthServices,
+): void {
+  const door = new HostedHandler(platform, authServices)
   mountEndpoint(app, platform.config, {
     path: PATH,
     enter: (request, reply) => door.enter(request, reply),
@@ -45,16 +48,16 @@ export function mountHostedServers(app: FastifyInstance, platform: Platform, doo
   })
 }
 
-class HostedDoor {
+class HostedHandler {
   readonly #platform: Platform
-  readonly #doorkeeper: Doorkeeper
+  readonly #authServices: AuthServices
   readonly #visits = new WeakMap<FastifyRequest, Visit>()
   /** Anybody can be refused as often as he likes, but may fill a server's record only so far. */
-  readonly #strangers = new Attempts(60_000)
+  readonly #deniedLogThrottle = new AttemptThrottle(60_000)
 
-  constructor(platform: Platform, doorkeeper: Doorkeeper) {
+  constructor(platform: Platform, authServices: AuthServices) {
     this.#platform = platform
-    this.#doorkeeper = doorkeeper
+    this.#authServices = authServices
   }
 
   /**
@@ -71,14 +74,14 @@ class HostedDoor {
       visitor.tolerate()
       visitor.refuse()
     }
-    const server = await this.#doorkeeper.hosted.find(params.ws, params.server)
+    const server = await this.#authServices.hosted.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
     const unseen = { place: server.ref, sure: true, before: null, after: null }
-    request.trace = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
+    request.auditContext = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const guest = await this.#admit(shown, server, params)
-      request.trace = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
+      request.auditContext = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
       const { headers, refused } = await this.#platform.limiter.limitMcpClient(guest)
       reply.headers(headers)
       if (refused !== undefined) throw refused
@@ -92,7 +95,7 @@ class HostedDoor {
 
   /** What the token says, or why it says nothing. */
   async #shown(request: FastifyRequest, { ws, server }: Place): Promise<HostedClaims | Problem> {
-    const { hosted, guests } = this.#doorkeeper
+    const { hosted, guests } = this.#authServices
     try {
       const token = bearerOf(request)
       if (token === undefined) return new Problem('credentials_missing')
@@ -103,8 +106,8 @@ class HostedDoor {
     }
   }
 
-  async #admit(shown: HostedClaims | Problem, server: Hosted, at: Place): Promise<Guest> {
-    const { hosted, guests } = this.#doorkeeper
+  async #admit(shown: HostedClaims | Problem, server: PublishedServer, at: Place): Promise<McpPrincipal> {
+    const { hosted, guests } = this.#authServices
     const challenge = challengeOf(hosted.metadataUrl(at.ws, at.server), server.baseline)
     try {
       if (shown instanceof Problem) throw shown
@@ -184,7 +187,7 @@ class HostedDoor {
   ): Problem {
     const { scopes, detail, error_description } = refusal
     const at = request.params as Place
-    const challenge = challengeOf(this.#doorkeeper.hosted.metadataUrl(at.ws, at.server), scopes)
+    const challenge = challengeOf(this.#authServices.hosted.metadataUrl(at.ws, at.server), scopes)
     const headers = { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) }
     return new Problem('insufficient_scope', { detail, headers })
   }
@@ -210,8 +213,8 @@ class HostedDoor {
     })
   }
 
-  async #refusedAtDoor(request: FastifyRequest, server: Hosted, problem: Problem): Promise<void> {
-    if (!this.#strangers.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
+  async #refusedAtDoor(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
+    if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
     await record(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
       version: server.version,

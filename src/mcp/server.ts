@@ -4,7 +4,7 @@ import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import type { Deed } from '../platform/audit/entry.ts'
+import type { AuditEvent } from '../platform/audit/entry.ts'
 import type { BucketState } from '../platform/limiter/limit.ts'
 import type { Platform } from '../platform/platform.ts'
 import { OPERATIONS } from '../resources/index.ts'
@@ -86,7 +86,12 @@ async function recordRevealed(
 }
 
 /** A refused tool is no refused request: the reply to it says 200. */
-const refusal = (operation: AnyOperation, principal: Principal, requestId: string, problem: Problem): Deed =>
+const refusal = (
+  operation: AnyOperation,
+  principal: Principal,
+  requestId: string,
+  problem: Problem,
+): AuditEvent =>
   deedOf(operation, principal, requestId, {
     outcome: 'denied',
     status: problem.status,
@@ -97,8 +102,8 @@ function deedOf(
   operation: AnyOperation,
   { tenantId, workspaceId, subject, roles }: Principal,
   requestId: string,
-  { outcome, status, code }: Pick<Deed, 'outcome' | 'status' | 'code'>,
-): Deed {
+  { outcome, status, code }: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
+): AuditEvent {
   return {
     place: { tenantId, workspaceId },
     requestId,

@@ -7,7 +7,7 @@ import { notFound, Problem } from '../core/problem.ts'
 import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Claim } from './idempotency.ts'
-import type { Hosted } from './identity/hosted.ts'
+import type { PublishedServer } from './identity/hosted.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import type { BucketState } from './limiter/limit.ts'
 import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
@@ -98,7 +98,7 @@ export class Access {
   }
 
   /** The workspace of a hosted MCP server, for a call of an authenticated client. */
-  openHosted(server: Hosted, subject: string): WorkspaceScope {
+  openHosted(server: PublishedServer, subject: string): WorkspaceScope {
     return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#services, randomIds)
   }
 

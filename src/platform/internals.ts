@@ -5,7 +5,7 @@ import type { Audit } from './audit/audit.ts'
 import type { MongoDocuments } from './documents/mongo.ts'
 import type { Streams } from './events/streams.ts'
 import type { KeyRow } from './identity/auth.ts'
-import type { Holders } from './identity/holders.ts'
+import type { SubjectStatus } from './identity/holders.ts'
 import type { IssuerState } from './identity/issuer-state.ts'
 import type { OAuthClients } from './identity/oauth-clients.ts'
 import type { SigningKeys } from './identity/signing-keys.ts'
@@ -43,7 +43,7 @@ export interface PlatformServices {
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients
-  readonly holders: Holders
+  readonly holders: SubjectStatus
   readonly issuerState: IssuerState
   /** Base URL for clients. */
   readonly publicUrl: string

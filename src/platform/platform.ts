@@ -11,7 +11,7 @@ import { TriggerConsumers } from './events/watcher.ts'
 import { Functions } from './functions/functions.ts'
 import { Idempotency } from './idempotency.ts'
 import type { KeyRow } from './identity/auth.ts'
-import { Holders } from './identity/holders.ts'
+import { SubjectStatus } from './identity/holders.ts'
 import { IssuerState } from './identity/issuer-state.ts'
 import { OAuthClients } from './identity/oauth-clients.ts'
 import { People } from './identity/people.ts'
@@ -129,7 +129,7 @@ function openServices(
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     oauthClients,
-    holders: new Holders(new People(database), oauthClients, issuerState),
+    holders: new SubjectStatus(new People(database), oauthClients, issuerState),
     issuerState,
     publicUrl: publicUrl(config),
     memo: openMemo(),

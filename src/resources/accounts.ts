@@ -10,7 +10,7 @@ import { issuerAdminOf } from '../platform/capabilities.ts'
 import { violated } from '../platform/pg/errors.ts'
 import { sql } from '../platform/pg/sql.ts'
 import type { AdminScope } from '../platform/scope.ts'
-import { placeOf } from './holders.ts'
+import { resolveAssignment } from './holders.ts'
 import { Holder, HolderRole, Id, Input, Name, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
 
 export const Account = Type.Object({
@@ -77,7 +77,7 @@ export const createAccount = onStructure({
     location: ({ id }) => `/v1/accounts/${id}`,
   },
   run: async (scope, { role, email: given, name = '', ...named }) => {
-    const { tenantId, workspaceId } = await placeOf(scope, role, named)
+    const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
     const { url, digest } = issuerAdminOf(scope).invite()
     const email = given.toLowerCase()
     const id = scope.newId('acct')

@@ -1,4 +1,4 @@
-/** What a workspace opens to anon keys: its settings, how they apply to collections and objects, and the refusals. */
+/** A workspace's settings for anon keys: how they apply to collections, objects and events, and the refusals. */
 
 import Type, { type Static } from 'typebox'
 import { isPrefix } from '../core/object-key.ts'

@@ -1,9 +1,9 @@
-/** Operations that are run inside a scope, by tools and by runs, with their entries in the audit log. */
+/** Runs an operation for tools and executions, and writes its audit entry. */
 
 import { runWithJson } from '../core/bytes.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
-import { type AuditActor, type Deed, digestOf } from '../platform/audit/entry.ts'
+import { type AuditActor, type AuditEvent, digestOf } from '../platform/audit/entry.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 
 /** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
@@ -12,12 +12,12 @@ const HURRIED = new Set(['collection', 'batch', 'event', 'webhook'])
 const HURRIED_TOO = new Set(['execution.create'])
 
 /** Whether the reply does not wait until the entry is in the log. */
-export function isHurried({ name }: Pick<AnyOperation, 'name'>): boolean {
+export function auditsAsync({ name }: Pick<AnyOperation, 'name'>): boolean {
   return HURRIED.has(name.slice(0, name.indexOf('.'))) || HURRIED_TOO.has(name)
 }
 
 /** What the log is to say of who runs an operation. */
-export interface By {
+export interface AuditCaller {
   readonly kind: AuditActor['kind']
   readonly requestId: string
   /** The arguments as the log may show them, where they have secrets of the workspace in them. */
@@ -32,11 +32,11 @@ export async function runAudited(
   operation: AnyOperation,
   scope: WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId, shown = args }: By,
+  { kind, requestId, shown = args }: AuditCaller,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor, ref } = scope
-  if (!isHurried(operation)) audit.refuseUnlessReady()
+  if (!auditsAsync(operation)) audit.refuseUnlessReady()
   const known = {
     place: ref,
     requestId,
@@ -49,13 +49,13 @@ export async function runAudited(
     audit.throttled({ ...known, ...failureOf(error), after: null })
     throw error
   })
-  const deed: Deed = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }
-  if (isHurried(operation)) audit.note(deed)
+  const deed: AuditEvent = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }
+  if (auditsAsync(operation)) audit.note(deed)
   else await audit.write(deed)
   return output
 }
 
-function failureOf(error: unknown): Pick<Deed, 'outcome' | 'status' | 'code'> {
+function failureOf(error: unknown): Pick<AuditEvent, 'outcome' | 'status' | 'code'> {
   const { code, status } = error instanceof Problem ? error : new Problem('internal')
   return { outcome: status === 401 || status === 403 ? 'denied' : 'failed', status, code }
 }

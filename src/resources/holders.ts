@@ -1,4 +1,4 @@
-/** Where a person or a machine with a role belongs: in no tenant, in one, or in one workspace of it. */
+/** Resolves the tenant and workspace that a person or a machine with a role is assigned to. */
 
 import type { Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
@@ -22,7 +22,7 @@ export interface Place {
  * @throws Problem `validation_failed` where the role needs more, or less, than was named; `forbidden` where it is
  *   above the caller's; `not_found` for what is not hers; `tenant_suspended`, `workspace_suspended`, `state_conflict`
  */
-export async function placeOf(scope: AdminScope, role: Role, named: Named): Promise<Place> {
+export async function resolveAssignment(scope: AdminScope, role: Role, named: Named): Promise<Place> {
   if (role === 'operator') {
     refuseNamed(role, named, ['tenant_id', 'workspace_id'])
     if (scope.actor.role !== 'operator') throw above(role)
@@ -39,9 +39,9 @@ export async function placeOf(scope: AdminScope, role: Role, named: Named): Prom
 
 /**
  * Where a client without a role is put: as far as the caller names, and no further than she reaches.
- * @throws Problem as {@link placeOf}
+ * @throws Problem as {@link resolveAssignment}
  */
-export async function placeNamed(scope: AdminScope, named: Named): Promise<Place> {
+export async function resolveNamedAssignment(scope: AdminScope, named: Named): Promise<Place> {
   if (named.workspace_id !== undefined) return workspaceOf(scope, named.workspace_id, named.tenant_id)
   if (scope.actor.role === 'workspace_admin') throw missing('workspace_id', scope.actor.role)
   if (scope.tenantId === undefined && named.tenant_id === undefined)

@@ -11,8 +11,14 @@ import {
   resetAccount,
   updateAccount,
 } from './accounts.ts'
-import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
-import { rotateApiKey } from './api-keys/rotate.ts'
+import {
+  createApiKey,
+  getApiKey,
+  listApiKeys,
+  revokeApiKey,
+  rotateApiKey,
+  updateApiKey,
+} from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { decodePayloads, encodePayloads } from './codec.ts'
 import { DATA_OPERATIONS } from './data.ts'
@@ -59,7 +65,6 @@ import {
   getFunction,
   listFunctions,
 } from './functions/functions.ts'
-import { rotateIssuerKeys } from './issuer.ts'
 import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
@@ -68,6 +73,7 @@ import {
   deleteOAuthClient,
   getOAuthClient,
   listOAuthClients,
+  rotateIssuerKeys,
   rotateOAuthClient,
 } from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'

@@ -1,4 +1,4 @@
-/** Who the caller is, as the platform sees it: the first thing to ask when something is refused. */
+/** Shows the caller as the platform sees it: subject, roles, scopes, tenant. */
 
 import Type from 'typebox'
 import { domainOf, EVERYBODY } from '../core/policy.ts'

@@ -4,12 +4,12 @@ import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../core/page.ts'
-import { ADMINS } from '../core/policy.ts'
+import { ADMINS, OPERATORS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isRedirectUri } from '../core/redirect-uri.ts'
 import { issuerAdminOf } from '../platform/capabilities.ts'
 import { sql } from '../platform/pg/sql.ts'
-import { placeNamed, placeOf } from './holders.ts'
+import { resolveAssignment, resolveNamedAssignment } from './holders.ts'
 import { Holder, HolderRole, Id, Input, Name, OptionalTime, onStructure, Ref, Time } from './kinds.ts'
 
 const SECRET_BYTES = 32
@@ -64,7 +64,10 @@ export const createOAuthClient = onStructure({
   },
   run: async (scope, { kind, name, role, redirect_uris: redirectUris = [], ...named }) => {
     refuseUnfit(kind, role, redirectUris)
-    const place = role === undefined ? await placeNamed(scope, named) : await placeOf(scope, role, named)
+    const place =
+      role === undefined
+        ? await resolveNamedAssignment(scope, named)
+        : await resolveAssignment(scope, role, named)
     const secret = kind === 'machine' ? newSecret() : undefined
     const id = scope.newId('client')
     const digest = secret?.digest ?? null
@@ -113,11 +116,7 @@ export const listOAuthClients = onStructure({
       select ${COLUMNS} from oauth_clients
       where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
       order by id limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.client_id })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+    return pageFrom(input, rows, ({ client_id }) => client_id)
   },
 })
 
@@ -176,3 +175,17 @@ function fault(name: string, detail: string): Problem {
   const errors = [{ in: 'body', name, pointer: `/${name}`, detail }] as const
   return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
 }
+
+export const rotateIssuerKeys = onStructure({
+  name: 'issuer.rotate_keys',
+  summary: 'Sign with a new key; older ones verify until their tokens have run out, or end at once',
+  roles: OPERATORS,
+  input: Input({
+    revoke: Type.Optional(
+      Type.Boolean({ description: 'Older keys verify no more: every token of the issuer ends within 5 s.' }),
+    ),
+  }),
+  output: Type.Object({ kid: Type.String() }),
+  http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
+  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
+})

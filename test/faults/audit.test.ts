@@ -3,7 +3,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import type { Deed } from '../../src/platform/audit/entry.ts'
+import type { AuditEvent } from '../../src/platform/audit/entry.ts'
 import { parseConfig } from '../../src/platform/config.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
@@ -50,7 +50,7 @@ afterAll(async () => {
   await pullOut()
 })
 
-const deed = (requestId: string): Deed => ({
+const deed = (requestId: string): AuditEvent => ({
   place: { tenantId: room.tenantId },
   requestId,
   actor: { subject: 'somebody', role: 'service', kind: 'api_key' },

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 import { aRoom, asSuperuser, type Caller, call, type Room } from '../support/tenants.ts'
 import { type CountedNode, countedNode } from '../support/wire.ts'
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { buildApp } from '../../src/api/app.ts'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
@@ -63,7 +63,7 @@ test('a write is not answered as if it were a read', async () => {
 async function here() {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
-  const app = await buildApp(platform, openDoorkeeper(config, parts))
+  const app = await buildApp(platform, openAuthServices(config, parts))
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   return { url, close: () => app.close().then(() => platform.close()) }
 }

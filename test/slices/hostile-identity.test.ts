@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from '
 import { buildApp } from '../../src/api/app.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
@@ -182,7 +182,7 @@ test('what fails behind the issuer is in the log, under the id of its request an
   const config = parseConfig(inject('tenon').env)
   const log = openLog('error', 'test', { write: (line) => void lines.push(line) })
   const { platform, parts } = openPlatform(config, log)
-  const app = await buildApp(platform, openDoorkeeper(config, parts))
+  const app = await buildApp(platform, openAuthServices(config, parts))
   try {
     const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
     const { body: tokens } = await tokensOf(clientId, person)

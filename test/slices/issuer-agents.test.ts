@@ -8,8 +8,7 @@ import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.j
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { OAuthClients } from '../../src/platform/identity/oauth-clients.ts'
-import { Registration } from '../../src/platform/identity/registration.ts'
+import { OAuthClients, Registration } from '../../src/platform/identity/oauth-clients.ts'
 import { Database } from '../../src/platform/pg/database.ts'
 import { Agent } from '../support/agent.ts'
 import {

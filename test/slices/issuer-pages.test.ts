@@ -2,8 +2,8 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { Attempts } from '../../src/platform/identity/attempts.ts'
-import { hashPassword, isPassword } from '../../src/platform/identity/passwords.ts'
+import { AttemptThrottle } from '../../src/platform/identity/attempts.ts'
+import { hashPassword, isPassword } from '../../src/platform/identity/people.ts'
 import {
   aClient,
   aPerson,
@@ -208,7 +208,7 @@ test('a password is compared as people type it, and nobody’s is never right', 
 
 test('attempts are counted for a while, and no more are remembered than there is room for', () => {
   let nowMs = 1
-  const attempts = new Attempts(LIMITS.attemptsWindowMs, () => nowMs)
+  const attempts = new AttemptThrottle(LIMITS.attemptsWindowMs, () => nowMs)
   expect([1, 2, 3].map(() => attempts.admit('a', 2))).toEqual([true, true, false])
   nowMs += LIMITS.attemptsWindowMs + 1
   expect(attempts.admit('a', 2)).toBe(true)

@@ -1,7 +1,7 @@
 /** A browser that reads payloads in the Temporal UI: who gets the cookie for it, and what that is good for. */
 
 import { expect, inject, test } from 'vitest'
-import { PAGE_PASS_PATH } from '../../src/platform/identity/page-pass.ts'
+import { PAYLOAD_SESSION_PATH } from '../../src/platform/identity/doorkeeper.ts'
 import { ofRoom } from '../support/audit.ts'
 import { Runs } from '../support/runs.ts'
 import { withRawClient } from '../support/temporal.ts'
@@ -28,7 +28,7 @@ async function cookieOf(token: string): Promise<string> {
 const decode = (
   cookie: string,
   payload: unknown,
-  { origin = UI, path = PAGE_PASS_PATH, ...headers }: Record<string, string> = {},
+  { origin = UI, path = PAYLOAD_SESSION_PATH, ...headers }: Record<string, string> = {},
 ) =>
   fetch(`${url}${path}`, {
     method: 'POST',
@@ -87,7 +87,7 @@ test('the cookie is for nobody but the UI, and for nothing but this', async () =
   const good = await decode(cookie, payload)
   expect(good.status).toBe(200)
   // As the Temporal UI asks.
-  const asked = await decode(cookie, payload, { path: `${PAGE_PASS_PATH}?preserveStorageRefs=true` })
+  const asked = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
   expect(asked.status).toBe(200)
   expect(good.headers.get('access-control-allow-origin')).toBe(UI)
   for (const origin of ['', 'null', 'https://evil.test', `${UI}.evil.test`, url]) {

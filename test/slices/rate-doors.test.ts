@@ -1,7 +1,7 @@
 /** Limits at every other door: MCP, sign-in, documentation, keys that are nobody's, and streams that go on. */
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 import { type ApiProcess, startApi } from '../support/api-process.ts'
 import { hear, heardAtLeast, stopHearing } from '../support/hear.ts'
 import { aServer, RPC, scopesOf, tokenFor } from '../support/mcp.ts'

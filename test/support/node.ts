@@ -3,7 +3,7 @@
 import { inject } from 'vitest'
 import { buildApp } from '../../src/api/app.ts'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
 import type { Running } from './start.ts'
@@ -17,7 +17,7 @@ export interface Node {
 export async function aSecondNode(): Promise<Node> {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
-  const app = await buildApp(platform, openDoorkeeper(config, parts))
+  const app = await buildApp(platform, openAuthServices(config, parts))
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return {
     at: { ...inject('tenon'), url },

@@ -6,7 +6,7 @@ import { inject } from 'vitest'
 import { buildApp } from '../../src/api/app.ts'
 import { mountMcp } from '../../src/mcp/mount.ts'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 
@@ -54,9 +54,9 @@ export async function countedNode(
   const lines: string[] = []
   const log = openLog('trace', 'test', { write: (line) => void lines.push(line) })
   const { platform, parts } = openPlatform(config, log)
-  const doorkeeper = openDoorkeeper(config, parts, now)
-  const app = await buildApp(platform, doorkeeper)
-  mountMcp(app, platform, doorkeeper)
+  const authServices = openAuthServices(config, parts, now)
+  const app = await buildApp(platform, authServices)
+  mountMcp(app, platform, authServices)
   const close = async () => {
     await app.close()
     await platform.close()

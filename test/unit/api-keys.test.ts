@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
-import { keyKind, makeKey } from '../../src/platform/identity/keys.ts'
+import { keyKind, makeKey } from '../../src/platform/identity/credentials.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform } from '../../src/platform/platform.ts'
 import { TtlCache } from '../../src/platform/ttl-cache.ts'
@@ -14,7 +14,7 @@ import { TtlCache } from '../../src/platform/ttl-cache.ts'
 const nowhere = { DATABASE_APP_URL: 'postgres://tenon_app@127.0.0.1:1/tenon' }
 const config = parseConfig({ ...inject('tenon').env, ...nowhere })
 const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
-const { auth } = openDoorkeeper(config, parts)
+const { auth } = openAuthServices(config, parts)
 afterAll(() => platform.close())
 
 const codeOf = (text: string) =>

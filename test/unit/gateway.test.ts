@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { gatewayReader } from '../../src/platform/identity/gateway.ts'
+import { gatewayReader } from '../../src/platform/identity/credentials.ts'
 import { type RawHeaders, sendRaw } from '../support/raw.ts'
 
 const SECRET = 'a secret of thirty-two characters'

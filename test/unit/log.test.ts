@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 import { openLog, plainLines } from '../../src/platform/log.ts'
 
 /** What a process that logs one line and then does this has written. One that goes on is ended when the line is there. */

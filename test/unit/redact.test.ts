@@ -6,9 +6,9 @@ import { expect, test } from 'vitest'
 import { canonical } from '../../src/core/canonical.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { holdsSecret, REDACTED, redact, redactText } from '../../src/core/redact.ts'
-import { type Deed, digestOf, lineOf } from '../../src/platform/audit/entry.ts'
-import { Floods } from '../../src/platform/audit/floods.ts'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { AuditThrottle } from '../../src/platform/audit/audit.ts'
+import { type AuditEvent, digestOf, lineOf } from '../../src/platform/audit/entry.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 
 const part = fc.stringMatching(/^[A-Za-z0-9_-]{10,40}$/)
 const secret = fc.oneof(
@@ -66,7 +66,7 @@ test('what is none stays', () => {
   expect(redact({ password: null })).toEqual({ password: null })
 })
 
-const deed: Deed = {
+const deed: AuditEvent = {
   place: { tenantId: 'ten_a', workspaceId: 'ws_a' },
   requestId: 'r',
   actor: { subject: 's', role: 'service', kind: 'api_key' },
@@ -111,8 +111,8 @@ test('a digest is that of the redacted state, whether or not there was anything 
 })
 
 test("a minute's first refusals are entries, the rest are one with a count", () => {
-  const floods = new Floods()
-  const refusal = (address: string): Deed => ({ ...deed, outcome: 'denied', address })
+  const floods = new AuditThrottle()
+  const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
   const admitted = (address: string) =>
     Array.from({ length: 100 }, () => floods.admit(refusal(address))).filter(Boolean).length
   expect([admitted('a'), admitted('b')]).toEqual([LIMITS.auditAlikePerMinute, LIMITS.auditAlikePerMinute])
@@ -125,7 +125,7 @@ test("a minute's first refusals are entries, the rest are one with a count", () 
 })
 
 test('of very many addresses the number of entries is bounded as well', () => {
-  const floods = new Floods()
+  const floods = new AuditThrottle()
   const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
   const entries = addresses.filter((address) => floods.admit({ ...deed, outcome: 'denied', address }))
   expect(entries.length).toBeLessThanOrEqual(LIMITS.auditFloodsMax + LIMITS.auditAlikePerMinute)

@@ -3,7 +3,7 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 import { gatewayHeaders, identityHeaders } from '../support/gateway.ts'
 import { type RawHeaders, type RawReply, sendRaw } from '../support/raw.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'

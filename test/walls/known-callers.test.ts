@@ -1,7 +1,7 @@
 /** Who is remembered costs the database nothing, and who is nobody, no more than a measure; counted on the wire. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { makeKey } from '../../src/platform/identity/keys.ts'
+import { makeKey } from '../../src/platform/identity/credentials.ts'
 import { aRoom, type Caller, operator, type Room } from '../support/tenants.ts'
 import { type CountedNode, countedNode } from '../support/wire.ts'
 

@@ -18,7 +18,7 @@ test('scopes are opened in one place', async () => {
 
 test('identity headers are read in one place, which takes them away', async () => {
   expect(await filesThat(/x-(tenant-id|workspace-id|auth-subject|pg-role|gateway-secret)'/)).toEqual([
-    'platform/identity/gateway.ts',
+    'platform/identity/credentials.ts',
   ])
 })
 

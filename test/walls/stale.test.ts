@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { buildApp } from '../../src/api/app.ts'
 import { parseConfig } from '../../src/platform/config.ts'
-import { openDoorkeeper } from '../../src/platform/identity/doorkeeper.ts'
+import { openAuthServices } from '../../src/platform/identity/doorkeeper.ts'
 import { openLog } from '../../src/platform/log.ts'
 import { openPlatform, type Platform } from '../../src/platform/platform.ts'
 import { aRoom, type Caller, call, type Room, unique } from '../support/tenants.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
   const config = parseConfig(inject('tenon').env)
   const opened = openPlatform(config, openLog('silent', 'test'))
   platform = opened.platform
-  node = await buildApp(platform, openDoorkeeper(config, opened.parts))
+  node = await buildApp(platform, openAuthServices(config, opened.parts))
   room = await aRoom()
 })
 afterAll(async () => {

@@ -1,7 +1,7 @@
 /** Writes docs/reference from the code, or checks that it is what the code says. */
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { flowSchema } from '../../api/flow-schema.ts'
+import { flowSchema } from '../../api/docs.ts'
 import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { PROBLEMS } from '../../core/problem.ts'

@@ -1,13 +1,13 @@
-/** The way into the audit log: entries are gathered for a moment and appended together, in one round trip. */
+/** Appends audit entries in batches, and throttles entries that anonymous clients can cause. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { networkOf } from '../limiter/limit.ts'
 import type { Log } from '../log.ts'
 import type { Database } from '../pg/database.ts'
 import { sql, textArray } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
-import { type Deed, type Line, lineOf, PLATFORM_CHAIN, type Place } from './entry.ts'
-import { Floods } from './floods.ts'
+import { type AuditEvent, type Line, lineOf, PLATFORM_CHAIN, type Place } from './entry.ts'
 
 /** A chain is told how many of its entries were lost, once it takes entries again. */
 const LOST = 'audit.lost'
@@ -15,7 +15,7 @@ const LOST = 'audit.lost'
 export class Audit {
   readonly #system: SystemScope
   readonly #log: Log
-  readonly #floods = new Floods()
+  readonly #floods = new AuditThrottle()
   /** In the order in which things happened. */
   #pending: Line[] = []
   readonly #lost = new Map<string, number>()
@@ -39,25 +39,25 @@ export class Audit {
   }
 
   /** Puts down what happened; it is in the log a moment later. Costs no I/O. */
-  note(deed: Deed): void {
+  note(deed: AuditEvent): void {
     this.#keep(deed)
     this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditFlushMs).unref()
   }
 
   /** The same, at once: resolves when it is in the log, or when the database does not take it, which is logged. */
-  write(deed: Deed): Promise<void> {
+  write(deed: AuditEvent): Promise<void> {
     this.#keep(deed)
     return this.flush()
   }
 
   /** A refusal, a failure, or what an anonymous client can cause: the first of a minute are entries, the rest are counted. */
-  throttled(deed: Deed): void {
+  throttled(deed: AuditEvent): void {
     this.#ofThisMinute()
     if (this.#floods.admit(deed)) this.note(deed)
   }
 
   /** One of many that are expected: only how many there were is put down. */
-  counted(deed: Deed): void {
+  counted(deed: AuditEvent): void {
     this.#ofThisMinute()
     this.#floods.admit(deed, 0)
   }
@@ -73,7 +73,7 @@ export class Audit {
     for (const deed of this.#floods.settle()) this.note(deed)
   }
 
-  #keep(deed: Deed): void {
+  #keep(deed: AuditEvent): void {
     const line = lineOf(deed, Date.now())
     if (this.#pending.length < LIMITS.auditPendingMax) {
       this.#pending.push(line)
@@ -176,5 +176,64 @@ export class Audit {
     await this.flush()
     clearTimeout(this.#flushTimer)
     if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries are lost')
+  }
+}
+
+interface Flood {
+  seen: number
+  /** How many were only counted. */
+  counted: number
+  /** The last of them: the one entry says of it what they have in common. */
+  last: AuditEvent | undefined
+}
+
+export class AuditThrottle {
+  readonly #floods = new Map<string, Flood>()
+
+  /** Whether this one is an entry of its own. Where not, it is counted. */
+  admit(deed: AuditEvent, entriesMax: number = LIMITS.auditAlikePerMinute): boolean {
+    const flood = this.#floodOf(deed)
+    flood.seen += 1
+    if (flood.seen <= entriesMax) return true
+    flood.counted += 1
+    flood.last = deed
+    return false
+  }
+
+  /** Of a chain and a network (one IPv6 client has a whole /64); beyond a number of networks, of the chain alone. */
+  #floodOf({ place, address = '', outcome }: AuditEvent): Flood {
+    const chain = `${place.tenantId ?? ''} ${outcome}`
+    const name = `${chain} ${address === '' ? '' : networkOf(address)}`
+    const known = this.#floods.get(name)
+    if (known !== undefined) return known
+    const key = this.#floods.size < LIMITS.auditFloodsMax ? name : chain
+    const flood = this.#floods.get(key) ?? { seen: 0, counted: 0, last: undefined }
+    this.#floods.set(key, flood)
+    return flood
+  }
+
+  /** The minute is over: one deed for each that were only counted. */
+  settle(): AuditEvent[] {
+    const floods = [...this.#floods.values()]
+    this.#floods.clear()
+    return floods.flatMap(({ counted, last }) => (last === undefined ? [] : [summary(last, counted)]))
+  }
+}
+
+/** They may have been of different operations and by different callers: what is left is where from, and how many. */
+function summary({ place, address, outcome }: AuditEvent, count: number): AuditEvent {
+  return {
+    place: { tenantId: place.tenantId },
+    requestId: null,
+    actor: { subject: null, role: null, kind: 'platform' },
+    ...(address !== undefined && { address }),
+    operation: 'audit.summary',
+    target: '',
+    outcome,
+    status: null,
+    code: null,
+    before: null,
+    after: null,
+    count,
   }
 }

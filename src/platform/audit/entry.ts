@@ -39,7 +39,7 @@ export interface Place {
   readonly workspaceId?: string | undefined
 }
 
-export interface Deed {
+export interface AuditEvent {
   readonly place: Place
   readonly requestId: string | null
   readonly actor: AuditActor
@@ -71,7 +71,7 @@ export interface Line {
 }
 
 /** Members stand in code unit order: what JSON.stringify gives is canonical as it is. */
-export function lineOf(deed: Deed, atMs: number): Line {
+export function lineOf(deed: AuditEvent, atMs: number): Line {
   const chain = deed.place.tenantId ?? PLATFORM_CHAIN
   const text = JSON.stringify({
     actor: { kind: deed.actor.kind, role: deed.actor.role, subject: plain(deed.actor.subject) },

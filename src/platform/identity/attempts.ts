@@ -1,9 +1,9 @@
-/** Counts how often a thing was tried within a window of time, on this node: bounds guessing, and forgets by itself. */
+/** Counts attempts within a time window on this node, to bound guessing. */
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 
-export class Attempts {
+export class AttemptThrottle {
   readonly #counts: LRUCache<string, { count: number }>
 
   /** @param nowMs a clock that never goes back, and is never 0 */

@@ -1,5 +1,6 @@
-/** Credential → principal. API keys are looked up by digest and cached for a few seconds; tokens are verified. */
+/** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
 
+import { decodeJwt, errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { PROBLEMS, Problem } from '../../core/problem.ts'
@@ -16,10 +17,8 @@ import { sql } from '../pg/sql.ts'
 import { SystemScope } from '../system.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { TtlCache } from '../ttl-cache.ts'
-import type { Credential } from './credentials.ts'
-import { type GatewayIdentity, identityOf } from './gateway.ts'
-import { keyHash, keyKind } from './keys.ts'
-import type { Tokens } from './tokens.ts'
+import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
+import type { Claims } from './identity.ts'
 
 /** A key as the cache holds it: what its holder may reach, and until when. */
 export interface KeyRow {
@@ -220,3 +219,37 @@ function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
 const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
 
 const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
+
+/** Verifies the tokens of one issuer. */
+export interface TokenIssuer {
+  /** @throws a jose error, or a Problem */
+  verify(token: string): Promise<Claims>
+}
+
+export class Tokens {
+  readonly #issuers: ReadonlyMap<string, TokenIssuer>
+
+  /** @param issuers by the `iss` of their tokens */
+  constructor(issuers: ReadonlyMap<string, TokenIssuer>) {
+    this.#issuers = issuers
+  }
+
+  /**
+   * What the token says, verified. Unverified, it says no more than who is to be asked, by a name that matches byte for
+   * byte: of an issuer that nobody has configured nothing is fetched.
+   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` where it cannot be verified now
+   */
+  async verify(token: string): Promise<Claims> {
+    try {
+      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
+      if (issuer === undefined) throw new errors.JWTInvalid('nobody believes this issuer')
+      return await issuer.verify(token)
+    } catch (cause) {
+      if (!(cause instanceof errors.JOSEError)) throw cause
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
+        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+        cause,
+      })
+    }
+  }
+}

@@ -1,7 +1,12 @@
-/** Checks at each request that a token of the issuer, its holder, its client and its grant have not ended. */
+/** Checks per request that the subject, client and grant of a token are still active, also for hosted MCP servers. */
 
+import { errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
+import { Problem } from '../../core/problem.ts'
+import { OPERATOR_CLIENT } from '../secrets.ts'
 import { TtlCache } from '../ttl-cache.ts'
+import type { McpServerRegistry, PublishedServer } from './hosted.ts'
+import type { HostedClaims, Identity } from './identity.ts'
 import type { IssuedToken, IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import { generationId, type People } from './people.ts'
@@ -10,13 +15,13 @@ const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const CLIENT_ID = new RegExp(idPattern('client'))
 
 /** What a verified token says of itself and its holder. */
-export interface HeldToken extends IssuedToken {
+export interface SubjectToken extends IssuedToken {
   readonly sub: string
   readonly clientId?: string
   readonly credential?: string
 }
 
-export class Holders {
+export class SubjectStatus {
   readonly #people: People
   readonly #clients: OAuthClients
   readonly #state: IssuerState
@@ -35,10 +40,10 @@ export class Holders {
   }
 
   /** Returns whether a token for the REST API still counts: it ends with its grant, its holder and its client. */
-  async honours(token: HeldToken): Promise<boolean> {
+  async isTokenActive(token: SubjectToken): Promise<boolean> {
     const { sub, clientId = sub, credential } = token
-    const checks = [this.isLive(token), this.stands(sub, credential)]
-    if (clientId !== sub) checks.push(this.stands(clientId))
+    const checks = [this.isLive(token), this.isActive(sub, credential)]
+    if (clientId !== sub) checks.push(this.isActive(clientId))
     return (await Promise.all(checks)).every(Boolean)
   }
 
@@ -46,7 +51,7 @@ export class Holders {
    * @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds
    * @param credential which of a machine's secrets it was given for, or in which generation of an account
    */
-  async stands(subject: string, credential?: string): Promise<boolean> {
+  async isActive(subject: string, credential?: string): Promise<boolean> {
     if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, credential)
     if (!ACCOUNT_ID.test(subject)) return true
     const generation = await this.#generationOf(subject)
@@ -68,6 +73,60 @@ export class Holders {
   /** Whether the client is one through which people act, and the subject is such a person. */
   async actsFor(clientId: string, subject: string, credential?: string): Promise<boolean> {
     if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
-    return (await this.stands(clientId)) && this.stands(subject, credential)
+    return (await this.isActive(clientId)) && this.isActive(subject, credential)
+  }
+}
+
+/** A verified caller of one server. Made here and by nobody else. */
+export interface McpPrincipal {
+  readonly subject: string
+  readonly server: PublishedServer
+  readonly scopes: ReadonlySet<string>
+  /** The version whose tools the scopes were granted for: what was added to them later is not granted. */
+  readonly consentedVersion: number
+}
+
+export class McpClients {
+  readonly #hosted: McpServerRegistry
+  readonly #identity: () => Promise<Identity>
+
+  readonly #holders: SubjectStatus
+
+  constructor(hosted: McpServerRegistry, identity: () => Promise<Identity>, holders: SubjectStatus) {
+    this.#hosted = hosted
+    this.#identity = identity
+    this.#holders = holders
+  }
+
+  /**
+   * What a token for exactly this resource says; the database is not asked.
+   * @param resource the server's address as the caller spells it
+   * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource
+   */
+  async verify(token: string, resource: string): Promise<HostedClaims> {
+    const identity = await this.#identity()
+    return identity.verifyHosted(token, resource).catch((cause: unknown) => {
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
+    })
+  }
+
+  /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
+  async admit(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
+    const { tenantId, workspaceId } = server.ref
+    const { version } = claims
+    const same =
+      claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
+    if (!same || typeof version !== 'number' || !(await this.#isClaimantActive(claims, server)))
+      throw new Problem('token_invalid')
+    return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
+  }
+
+  /** A token outlives its client and its person by no more than the few seconds that they are remembered. */
+  async #isClaimantActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
+    const { sub, clientId, credential } = claims
+    if (!(await this.#holders.isLive(claims))) return false
+    if (clientId === OPERATOR_CLIENT) return true
+    if (sub !== clientId && (await this.#holders.actsFor(clientId, sub, credential))) return true
+    return (await this.#hosted.client(clientId))?.serverId === server.id
   }
 }

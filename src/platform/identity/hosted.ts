@@ -1,4 +1,4 @@
-/** Published MCP servers as the issuer and the wire see them: resource URL ↔ server, and whose a client is. */
+/** The registry of published MCP servers: maps resource URLs to servers and clients to their server. */
 
 import { idPattern } from '../../core/ids.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
@@ -9,7 +9,7 @@ import { SystemScope } from '../system.ts'
 import { TtlCache } from '../ttl-cache.ts'
 
 /** A server that answers on the wire: published, its workspace and tenant active. */
-export interface Hosted {
+export interface PublishedServer {
   readonly ref: WorkspaceRef
   readonly id: string
   readonly slug: string
@@ -45,7 +45,7 @@ interface HostedRow {
   readonly baseline: readonly string[]
 }
 
-export class HostedServers {
+export class McpServerRegistry {
   readonly #system: SystemScope
   readonly #base: string
   readonly #clients = new TtlCache<AgentClient | null>()
@@ -57,7 +57,7 @@ export class HostedServers {
   }
 
   /** @param server id or slug. Asked anew each time: a publication is seen by the next request. */
-  async find(ws: string, server: string): Promise<Hosted | undefined> {
+  async find(ws: string, server: string): Promise<PublishedServer | undefined> {
     if (!isWorkspaceId(ws)) return undefined
     const row = await this.#system.row<HostedRow>(sql`
       select s.tenant_id, s.workspace_id, s.id, s.slug, s.name, s.active_version, v.scopes, v.baseline
@@ -73,7 +73,7 @@ export class HostedServers {
   }
 
   /** The tools of a version, with what consent needs to know of them; empty if there is no such version. */
-  async tools({ ref, id }: Pick<Hosted, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
+  async tools({ ref, id }: Pick<PublishedServer, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
     return this.#system.rows<ScopedTool>(sql`
       select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
         tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations
@@ -93,7 +93,7 @@ export class HostedServers {
   }
 
   /** The server that a resource indicator names, byte for byte. */
-  async byResource(resource: string): Promise<Hosted | undefined> {
+  async byResource(resource: string): Promise<PublishedServer | undefined> {
     if (!resource.startsWith(this.#base)) return undefined
     const path = resource.slice(this.#base.length)
     const [, ws, server] =

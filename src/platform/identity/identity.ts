@@ -9,16 +9,15 @@ import { type Config, issuerUrl, publicUrl } from '../config.ts'
 import type { Log } from '../log.ts'
 import { DERIVED, type Secrets } from '../secrets.ts'
 import { TtlCache } from '../ttl-cache.ts'
-import type { HostedServers } from './hosted.ts'
+import type { McpServerRegistry } from './hosted.ts'
 import { type IssuerSettings, openProvider } from './issuer.ts'
 import type { IssuedToken, IssuerState } from './issuer-state.ts'
-import type { OAuthClients } from './oauth-clients.ts'
+import { type OAuthClients, Registration } from './oauth-clients.ts'
 import type { People } from './people.ts'
 import { IdentityRecords, type Requester } from './records.ts'
-import { Registration } from './registration.ts'
 import { SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
-import { Targets } from './targets.ts'
+import { ResourceIndicators } from './targets.ts'
 
 export interface Claims extends IssuedToken {
   readonly sub: string
@@ -50,7 +49,7 @@ export interface IdentityParts {
   readonly config: Config
   readonly secrets: Secrets
   readonly keys: SigningKeys
-  readonly hosted: HostedServers
+  readonly hosted: McpServerRegistry
   readonly people: People
   readonly clients: OAuthClients
   readonly state: IssuerState
@@ -92,7 +91,7 @@ export class Identity {
     this.people = people
     this.#keys = keys
     const { issuer, audience } = this
-    const targets = new Targets({ audience, hosted, people, clients })
+    const targets = new ResourceIndicators({ audience, hosted, people, clients })
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
     const records = new IdentityRecords({ audit, clients, hosted, people, log })

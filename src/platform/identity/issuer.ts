@@ -15,7 +15,7 @@ import {
 import { LIMITS } from '../../core/limits.ts'
 import type { Log } from '../log.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
-import type { HostedServers } from './hosted.ts'
+import type { McpServerRegistry } from './hosted.ts'
 import { grantIdOf, type IssuerState } from './issuer-state.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import { plainPage } from './pages.ts'
@@ -23,16 +23,16 @@ import type { People } from './people.ts'
 import type { IdentityRecords } from './records.ts'
 import { consentedVersion } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
-import type { Targets } from './targets.ts'
+import type { ResourceIndicators } from './targets.ts'
 
 export interface IssuerSettings {
   readonly issuer: string
   readonly operatorSecret: string
   readonly cookieKey: string
-  readonly hosted: HostedServers
+  readonly hosted: McpServerRegistry
   readonly clients: OAuthClients
   readonly people: People
-  readonly targets: Targets
+  readonly targets: ResourceIndicators
   readonly state: IssuerState
   readonly records: IdentityRecords
   /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
@@ -192,7 +192,7 @@ function pages({ issuer, targets }: IssuerSettings): Configuration {
 }
 
 /** Asks for consent again if scopes reach more than was consented to; the page shows the version that is noted here. */
-function askAnew(policy: interactionPolicy.DefaultPolicy, targets: Targets): void {
+function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndicators): void {
   const consent = policy.get('consent')
   if (consent === undefined) throw new TypeError('the provider asks for consent')
   consent.details = async ({ oidc }) => ({
@@ -258,7 +258,7 @@ function publicClient({ id, name, redirectUris }: OAuthClient) {
 
 /** Clients are made through the API and read here; the provider writes none. */
 class Clients implements Adapter {
-  readonly #hosted: HostedServers
+  readonly #hosted: McpServerRegistry
   readonly #clients: OAuthClients
 
   constructor({ hosted, clients }: IssuerSettings) {

@@ -1,4 +1,4 @@
-/** What an admin may ask of the issuer: a way in for a person; of an operator alone, new keys. */
+/** Issuer functions for admins: invitations, and for operators key rotation. */
 
 import { hash, randomBytes } from 'node:crypto'
 import type { Actor } from '../../core/policy.ts'

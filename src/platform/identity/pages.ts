@@ -64,13 +64,13 @@ const EMAIL_FIELD = field(
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
 
-const FAULTS = {
+const DIAGNOSTICS = {
   wrong: 'This e-mail address and this password do not belong together.',
   too_many: 'Too many attempts. Wait a quarter of an hour, then try again.',
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(question: Question, refused?: keyof typeof FAULTS): Page {
+export function loginPage(question: Question, refused?: keyof typeof DIAGNOSTICS): Page {
   const fields = [
     question.asksTenant ? TENANT_FIELD : '',
     EMAIL_FIELD,
@@ -83,7 +83,7 @@ export function loginPage(question: Question, refused?: keyof typeof FAULTS): Pa
   ]
   const text = `<p><b>${escaped(question.clientName)}</b> asks you to sign in.</p>`
   const status = refused === undefined ? 200 : refused === 'wrong' ? 401 : 429
-  const body = `${text}${fault(refused === undefined ? '' : FAULTS[refused])}${form(fields.join(''))}`
+  const body = `${text}${fault(refused === undefined ? '' : DIAGNOSTICS[refused])}${form(fields.join(''))}`
   return page('Sign in', body, status, originOf(question))
 }
 
@@ -164,7 +164,7 @@ export function passwordPage(refused?: { readonly status: number; readonly text:
 }
 
 /** @param refused why an attempt to sign in failed */
-export const refusalText = (refused: keyof typeof FAULTS) => FAULTS[refused]
+export const refusalText = (refused: keyof typeof DIAGNOSTICS) => DIAGNOSTICS[refused]
 
 export function invitationPage(email: string, wrong = ''): Page {
   const fields = [...NEW_PASSWORD, '<button>Set the password</button>']

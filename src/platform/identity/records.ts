@@ -5,9 +5,9 @@ import type { JWTPayload } from 'jose'
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
 import type { Audit } from '../audit/audit.ts'
-import type { AuditActor, Deed, Place } from '../audit/entry.ts'
+import type { AuditActor, AuditEvent, Place } from '../audit/entry.ts'
 import type { Log } from '../log.ts'
-import type { HostedServers } from './hosted.ts'
+import type { McpServerRegistry } from './hosted.ts'
 import { TokenReused } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients.ts'
 import type { Accepted, Holding, People, Person } from './people.ts'
@@ -40,13 +40,13 @@ interface Asked {
 interface RecordsParts {
   readonly audit: Audit
   readonly clients: OAuthClients
-  readonly hosted: HostedServers
+  readonly hosted: McpServerRegistry
   readonly people: People
   readonly log: Log
 }
 
-type Event = Pick<Deed, 'operation' | 'target' | 'actor' | 'place'> &
-  Partial<Pick<Deed, 'outcome' | 'status' | 'code' | 'detail'>>
+type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'place'> &
+  Partial<Pick<AuditEvent, 'outcome' | 'status' | 'code' | 'detail'>>
 
 const NOBODY: AuditActor = { subject: null, role: null, kind: 'nobody' }
 const UNKNOWN: Requester = { address: '', requestId: '' }
@@ -237,7 +237,7 @@ interface OAuthError {
   readonly statusCode?: number
 }
 
-function deedOf({ address, requestId }: Requester, event: Event): Deed {
+function deedOf({ address, requestId }: Requester, event: Event): AuditEvent {
   const unstated = { outcome: 'done', status: 200, code: null, before: null, after: null } as const
   return { ...unstated, requestId, address, ...event }
 }

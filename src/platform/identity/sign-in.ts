@@ -1,4 +1,4 @@
-/** What happens while a person is asked: who she is, and whether the client may act for her. */
+/** The sign-in and consent interactions of the issuer. */
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -6,12 +6,12 @@ import { errors, type Grant, type Interaction, type Provider } from 'oidc-provid
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
-import { Attempts } from './attempts.ts'
-import type { HostedServers } from './hosted.ts'
+import { AttemptThrottle } from './attempts.ts'
+import type { McpServerRegistry } from './hosted.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients.ts'
 import type { People, Person } from './people.ts'
 import type { IdentityRecords, Requester, Verdict } from './records.ts'
-import { API_SCOPE, type Targets } from './targets.ts'
+import { API_SCOPE, type ResourceIndicators } from './targets.ts'
 
 const OPENID = 'openid'
 
@@ -20,8 +20,8 @@ export interface SignInParts {
   readonly provider: () => Promise<Provider>
   readonly people: People
   readonly clients: OAuthClients
-  readonly hosted: HostedServers
-  readonly targets: Targets
+  readonly hosted: McpServerRegistry
+  readonly targets: ResourceIndicators
   readonly records: IdentityRecords
 }
 
@@ -73,7 +73,7 @@ export type Attempt = { readonly redirect: string } | { readonly refused: 'wrong
 
 export class SignIn {
   readonly #parts: SignInParts
-  readonly #attempts = new Attempts()
+  readonly #throttle = new AttemptThrottle()
 
   constructor(parts: SignInParts) {
     this.#parts = parts
@@ -141,13 +141,13 @@ export class SignIn {
       this.#parts.records.signInRefused(by, { tenantId: tenant ?? undefined, accountId, clientId }, refused)
       return refused
     }
-    if (!guessed.every(([name, max]) => this.#attempts.admit(name, max))) return refuse('too_many')
+    if (!guessed.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
     const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
     if (person === undefined) return refuse('wrong', accountId)
     const [address, here, anywhere] = guessed
-    this.#attempts.takeBack(address[0])
-    this.#attempts.takeBack(anywhere[0])
-    this.#attempts.forgive(here[0])
+    this.#throttle.takeBack(address[0])
+    this.#throttle.takeBack(anywhere[0])
+    this.#throttle.forgive(here[0])
     return person
   }
 

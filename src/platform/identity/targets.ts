@@ -1,10 +1,10 @@
-/** For which resource the issuer gives which token to whom: scopes that may be granted, and claims that it carries. */
+/** Resource indicators (RFC 8707): which scopes and claims a token for a resource may carry. */
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../secrets.ts'
-import type { Hosted, HostedServers } from './hosted.ts'
+import type { McpServerRegistry, PublishedServer } from './hosted.ts'
 import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients.ts'
 import { belongsTo, generationId, isWithin, type People, type Person } from './people.ts'
 import { ALGORITHM } from './signing-keys.ts'
@@ -15,7 +15,7 @@ export const API_SCOPE = 'api'
 export interface TargetParts {
   /** Audience of tokens for the REST API. */
   readonly audience: string
-  readonly hosted: HostedServers
+  readonly hosted: McpServerRegistry
   readonly people: People
   readonly clients: OAuthClients
 }
@@ -31,7 +31,7 @@ export interface NewToken {
   readonly consentedVersion: number | undefined
 }
 
-export class Targets {
+export class ResourceIndicators {
   readonly #parts: TargetParts
 
   constructor(parts: TargetParts) {
@@ -166,7 +166,7 @@ interface Grantable {
   readonly unasked: readonly string[]
 }
 
-function grantable(server: Hosted, allowed: readonly string[]): Grantable {
+function grantable(server: PublishedServer, allowed: readonly string[]): Grantable {
   const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
   const scopes = within(server.scopes)
   const reading = within(server.baseline)

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Visitor } from '../identity/auth.ts'
-import type { Guest } from '../identity/guests.ts'
+import type { McpPrincipal } from '../identity/holders.ts'
 import {
   type BucketCharge,
   decide,
@@ -52,7 +52,7 @@ export class Limiter {
   }
 
   /** Charges one message to a hosted MCP server. */
-  limitMcpClient(client: Guest): Promise<RateLimitDecision> {
+  limitMcpClient(client: McpPrincipal): Promise<RateLimitDecision> {
     return this.#charge(this.#rates.ofMcpClient(client))
   }
 
@@ -152,7 +152,7 @@ export class Rates {
     return charges
   }
 
-  ofMcpClient({ subject, server }: Guest): BucketCharge[] {
+  ofMcpClient({ subject, server }: McpPrincipal): BucketCharge[] {
     const { tenantId } = server.ref
     const bucket = `${bucketPrefix(tenantId)}guest:${digest(subject)}`
     return [{ bucket, limit: this.#limits.mcpClient }, this.#tenant(tenantId)]

@@ -1,11 +1,14 @@
-/** An API key as its admins see it: everything but its text, which is shown once and kept nowhere. */
+/** The API key resource: its schema, its SQL, and the scopes that a key may be narrowed to. */
 
 import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { keyHash, makeKey } from '../../platform/identity/keys.ts'
+import { type InputError, notFound, Problem } from '../../core/problem.ts'
+import { isWriteScope } from '../../core/scopes.ts'
+import { keyHash, makeKey } from '../../platform/identity/credentials.ts'
 import { type Sql, sql, textArray } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
+import { DATA_OPERATIONS } from '../data.ts'
 import { Id, OptionalTime, Time } from '../kinds.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
@@ -41,7 +44,7 @@ export const ApiKey = Type.Object({
 })
 export type ApiKey = Static<typeof ApiKey>
 
-export const ShownOnce = Type.Interface([ApiKey], { key: Type.String({ description: 'Shown once.' }) })
+export const ApiKeyWithSecret = Type.Interface([ApiKey], { key: Type.String({ description: 'Shown once.' }) })
 
 /** Of a row of api_keys now. */
 export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'
@@ -58,7 +61,7 @@ export async function findApiKey(scope: AdminScope, id: string): Promise<ApiKey>
 }
 
 /** What a new key is made of, besides what its workspace gives it. */
-export interface Making {
+export interface NewKey {
   readonly id: string
   readonly kind: ApiKey['kind']
   readonly name: string
@@ -72,7 +75,7 @@ export interface Making {
  * A new key's text, and the statement that keeps its digest.
  * @param owner a row with `tenant_id` and `workspace_id`, or none: then no key is made
  */
-export function making(scope: AdminScope, of: Making, owner: Sql): { key: string; insert: Sql } {
+export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string; insert: Sql } {
   const key = makeKey(of.kind)
   const insert = sql`
     insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, prefix, last4, scopes, rate_limit,
@@ -86,7 +89,7 @@ export function making(scope: AdminScope, of: Making, owner: Sql): { key: string
 }
 
 /** Keys of a workspace that have expired count no more. Time sets off no trigger, so who makes the next one says so. */
-export const letExpired = (workspaceId: string): Sql => sql`
+export const expireKeys = (workspaceId: string): Sql => sql`
   update api_keys set ended_at = expires_at where id = any(array(
     select id from api_keys where workspace_id = ${workspaceId} and ended_at is null and expires_at <= now()
     for update skip locked))`
@@ -97,4 +100,47 @@ export function refusePast(expiresAt: string | null | undefined): void {
   const detail = 'It lies in the past.'
   const errors = [{ in: 'body', name: 'expires_at', pointer: '/expires_at', detail }] as const
   throw new Problem('validation_failed', { detail: `expires_at: ${detail}`, errors })
+}
+
+/** Every scope that an operation needs, in the order of their names. */
+export const SCOPES: readonly string[] = [
+  ...new Set(DATA_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
+].sort()
+
+export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
+  maxItems: LIMITS.keyScopesMax,
+  description: `What the key is narrowed to; empty: everything that its kind may do. There are ${SCOPES.join(', ')}.`,
+})
+
+/**
+ * The scopes as they are kept: each once, in the order of their names.
+ * @throws Problem `validation_failed` that names every one that is not to be had
+ */
+export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): string[] {
+  const errors = scopes.flatMap((scope, index) => {
+    const detail = faultOf(scope, kind)
+    return detail === undefined ? [] : [at(index, detail)]
+  })
+  if (errors.length === 0) return [...new Set(scopes)].sort()
+  const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', {
+    detail,
+    errors: errors.slice(0, LIMITS.faultsShownMax),
+    members: { known: SCOPES },
+  })
+}
+
+const at = (index: number, detail: string): InputError => ({
+  ...{ in: 'body', name: `scopes.${index}`, pointer: `/scopes/${index}`, detail },
+})
+
+function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
+  if (!SCOPES.includes(scope)) {
+    const near = nearest(scope, SCOPES)
+    const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
+    return `There is no such scope. ${hint}`
+  }
+  if (kind === 'anon' && isWriteScope(scope))
+    return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
+  return undefined
 }

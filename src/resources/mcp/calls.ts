@@ -7,9 +7,8 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import { Input, inWorkspace, Time } from '../kinds.ts'
-import { callTool } from './gate.ts'
+import { callTool, record } from './gate.ts'
 import { published } from './manifest.ts'
-import { record } from './record.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const callServer = inWorkspace({

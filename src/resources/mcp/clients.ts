@@ -9,8 +9,8 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Name, Ref, Time } from '../kinds.ts'
-import { digest } from './digest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
+import { digest } from './tool.ts'
 
 const SECRET_BYTES = 32
 
@@ -97,11 +97,7 @@ export const listClients = inWorkspace({
     const { after, limit } = pageBounds(input)
     const rows = await scope.rows<AgentClient>(sql`
       select ${COLUMNS} from mcp_clients where server_id = ${id} and id > ${after} order by id limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.client_id })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+    return pageFrom(input, rows, ({ client_id }) => client_id)
   },
 })
 

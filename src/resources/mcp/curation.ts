@@ -10,8 +10,7 @@ import { sql } from '../../platform/pg/sql.ts'
 import { Input, inWorkspace } from '../kinds.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-import { hidden, refuse } from './text.ts'
-import type { Candidate, Tool } from './tool.ts'
+import { type Candidate, hidden, refuse, type Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
 /** For companions of long tools, and what reads as if it came from the platform. */

@@ -1,19 +1,17 @@
-/** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
+/** Calls a tool, for the wire and for REST alike: checks arguments, runs the operation, records the outcome. */
 
 import { canonical } from '../../core/canonical.ts'
 import { deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { asWorkspaceService } from '../../platform/access.ts'
+import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
-import { type By, runAudited } from '../audited.ts'
+import { type AuditCaller, runAudited } from '../audited.ts'
 import { spend } from '../quotas/spend.ts'
-import { digest } from './digest.ts'
 import type { Published } from './manifest.ts'
-import { type Outcome, record, type Seen } from './record.ts'
 import { SOURCES } from './sources/index.ts'
-import type { Source } from './sources/source.ts'
-import type { Tool } from './tool.ts'
+import { digest, type Source, type Tool } from './tool.ts'
 
 /** As MCP has it; `structured_content` is there where the output is an object. */
 export interface ToolResult {
@@ -109,7 +107,12 @@ async function attempt(
 }
 
 /** The same operation as the API's, with its own schema and rights; what is fixed wins over what was sent. */
-async function run(scope: WorkspaceScope, tool: Tool, args: Record<string, unknown>, by: By): Promise<Ended> {
+async function run(
+  scope: WorkspaceScope,
+  tool: Tool,
+  args: Record<string, unknown>,
+  by: AuditCaller,
+): Promise<Ended> {
   const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
   const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
   if (source === undefined || operation === undefined) {
@@ -147,3 +150,41 @@ function broken(error: unknown): Ended {
   const code = error instanceof Problem ? error.code : 'internal'
   return { ...failed(code, 'Something is wrong on our side. Try again later.'), cause }
 }
+
+/** What the door knows of a call. */
+interface Seen {
+  readonly channel: 'wire' | 'rest'
+  readonly principal: string | null
+  readonly requestId: string
+}
+
+/** How it ended: the HTTP status, the JSON-RPC error code, what the tool said, our code. */
+interface Outcome {
+  readonly outcome: 'ok' | 'tool_error' | 'rpc_error' | 'denied'
+  readonly transportStatus: number
+  readonly rpcCode?: number
+  readonly code?: string
+  /** Of the canonical arguments: they themselves are not kept. */
+  readonly argumentsSha256?: string
+}
+
+export interface Recorded extends Seen, Outcome {
+  readonly serverId: string
+  readonly version?: number
+  readonly tool?: string
+  readonly durationMs: number
+}
+
+/** @throws Problem where the database does not take it: a call without its record is no call that went well */
+export async function record(scope: WorkspaceScope, call: Recorded): Promise<void> {
+  await scope.batch(sql`
+    insert into mcp_calls (server_id, id, version, tool, principal, channel, transport_status, rpc_code, outcome,
+      code, arguments_sha256, duration_ms, request_id)
+    values (${call.serverId}, ${scope.uuid()}, ${call.version ?? null}, ${plain(call.tool)}, ${call.principal},
+      ${call.channel}, ${call.transportStatus}, ${call.rpcCode ?? null}, ${call.outcome}, ${call.code ?? null},
+      ${call.argumentsSha256 ?? null}, ${call.durationMs}, ${call.requestId.slice(0, 128)})`)
+}
+
+/** A name of a tool is the caller's text: cut, and without what no text column takes. */
+const plain = (name: string | undefined) =>
+  name === undefined ? null : Buffer.from(name.slice(0, 100).replaceAll('\u0000', '')).toString()

@@ -9,7 +9,7 @@ import { violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { AnyName, Id, Input, inWorkspace, Name, Ref, Slug, Time } from '../kinds.ts'
-import { hidden, refuse } from './text.ts'
+import { hidden, refuse } from './tool.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')

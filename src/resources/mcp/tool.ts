@@ -1,7 +1,12 @@
-/** What a tool is: a candidate that a source offers, and the frozen form of it that a version holds. */
+/** The shape of a tool (candidate and frozen form), its names, digests, sources, and checks of its texts. */
 
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
+import { hiddenIn } from '../../core/visible-text.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -44,7 +49,43 @@ export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<stri
 }
 
 /** Letters that every client takes, never longer than they take: what is cut off is kept apart by a digest. */
-export function toolName(text: string, max: number, digest: (text: string) => string): string {
+export function toolName(text: string): string {
   const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
+  const max = LIMITS.mcpToolNameCharsMax
   return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
+}
+
+/** SHA-256 of a text, hex. */
+export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** @returns a fault for the first hidden character; line breaks and tabs are none */
+export function hidden(text: string, pointer: string): InputError | undefined {
+  const detail = hiddenIn(text.replaceAll(/[\n\t]/g, ' '))
+  if (detail === undefined) return undefined
+  return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
+}
+
+/** @throws Problem `validation_failed` with the first of them, where there are any */
+export function refuse(errors: readonly (InputError | undefined)[]): void {
+  const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
+  if (found.length === 0) return
+  const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', { detail, errors: found })
+}
+
+export interface Source {
+  readonly name: string
+  /** All that its tools may run, whatever a manifest says. */
+  readonly operations: readonly AnyOperation[]
+  /** @param scope of an admin */
+  readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
+  /** Asked before each call. @throws Problem where the source is switched off */
+  readonly admit?: (scope: WorkspaceScope) => Promise<void>
+  /** The tool's result from what the operation gave; where absent, the same. */
+  readonly answer?: (output: never) => Answer
+}
+
+export interface Answer {
+  readonly output: unknown
+  readonly failed: boolean
 }

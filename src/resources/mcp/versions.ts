@@ -10,10 +10,9 @@ import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace, OptionalTime, Time } from '../kinds.ts'
 import { drafted } from './curation.ts'
-import { hashOf, type Manifest, scopesOf } from './manifest.ts'
+import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-import { compare, Diff, lastOffered, toolsOf, Widened } from './widening.ts'
 
 export const publishServer = inWorkspace({
   name: 'mcp_version.create',
@@ -125,11 +124,8 @@ export const listServerVersions = inWorkspace({
       select ${COLUMNS} from mcp_server_versions v
         join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
       where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.version })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => shown(row)) }
+    const page = pageFrom(input, rows, ({ version }) => version)
+    return { ...page, data: page.data.map(shown) }
   },
 })
 

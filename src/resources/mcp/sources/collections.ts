@@ -14,9 +14,7 @@ import {
   queryDocuments,
   updateDocument,
 } from '../../collections/operations.ts'
-import { digest } from '../digest.ts'
-import { argumentsOf, type Candidate, type JsonSchema, toolName } from '../tool.ts'
-import type { Source } from './source.ts'
+import { argumentsOf, type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
 
 const DOCUMENT: JsonSchema = {
   type: 'object',
@@ -108,7 +106,7 @@ async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
 
 function candidate(collection: string, verb: string, how: Verb): Candidate {
   const fixed = { name: collection }
-  const name = toolName(`${collection}_${verb}`, LIMITS.mcpToolNameCharsMax, digest)
+  const name = toolName(`${collection}_${verb}`)
   const title = how.title(collection)
   return {
     candidate: `collections:${collection}:${verb}`,

@@ -5,9 +5,7 @@ import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { type Execution, startExecution } from '../../flows/executions.ts'
 import { hasFeature, requireFeature } from '../../services.ts'
-import { digest } from '../digest.ts'
-import { type Candidate, toolName } from '../tool.ts'
-import type { Answer, Source } from './source.ts'
+import { type Answer, type Candidate, type Source, toolName } from '../tool.ts'
 
 interface FlowRow {
   readonly id: string
@@ -31,7 +29,7 @@ export const flows: Source = {
 
 function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
   const version = flow.latest_version
-  const name = toolName(`run_${flow.name}`, LIMITS.mcpToolNameCharsMax, digest)
+  const name = toolName(`run_${flow.name}`)
   return {
     candidate: `flows:${flow.name}:run`,
     name,
