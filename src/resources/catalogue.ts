@@ -1,17 +1,22 @@
-/** The platform functions that flows may `call:`, derived from the operations on data. */
+/** The operations on data, and those of them that flows may `call:`, with what the compiler is told of each. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import { queryAnalytics } from './analytics.ts'
+import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
   deleteDocument,
   getDocument,
+  listCollections,
   listDocuments,
+  patchDocument,
   queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
-import { publishEvent } from './events.ts'
+import { publishEvent, subscribeEvents } from './events.ts'
 import { invokeFunction } from './functions/invoke.ts'
-import { deleteObject, getObject, putObject } from './objects.ts'
+import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -65,3 +70,27 @@ export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fro
     return [name, { description: summary, required, optional, ...local, ...stores }]
   }),
 )
+
+export const DATA_OPERATIONS: readonly AnyOperation[] = [
+  queryAnalytics,
+  listCollections,
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+  patchDocument,
+  deleteDocument,
+  importDocuments,
+  exportDocuments,
+  batchDocuments,
+  batchAnywhere,
+  putObject,
+  headObject,
+  getObject,
+  deleteObject,
+  listObjects,
+  publishEvent,
+  subscribeEvents,
+  invokeFunction,
+]

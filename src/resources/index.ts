@@ -14,8 +14,8 @@ import {
 import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys/operations.ts'
 import { rotateApiKey } from './api-keys/rotate.ts'
 import { listAudit, verifyAudit } from './audit.ts'
+import { DATA_OPERATIONS } from './catalogue.ts'
 import { decodePayloads, encodePayloads } from './codec.ts'
-import { DATA_OPERATIONS } from './data.ts'
 import { deleteFlowAlias, getFlowAlias, listFlowAliases, setFlowAlias } from './flows/aliases.ts'
 import { approveExecution, cancelExecution, retryStep, signalExecution, skipStep } from './flows/commands.ts'
 import { createFlow, deleteFlow, getFlow, listFlows, updateFlow, validateFlow } from './flows/definitions.ts'
@@ -49,7 +49,6 @@ import {
   listFunctions,
 } from './functions/functions.ts'
 import { rotateIssuerKeys } from './issuer.ts'
-import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
 import {
@@ -60,9 +59,8 @@ import {
   rotateOAuthClient,
 } from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'
-import { getQuotas, setQuotas } from './quotas/operations.ts'
-import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
-import { updateSchema } from './schemas/update.ts'
+import { getLimits, getQuotas, setQuotas } from './quotas/operations.ts'
+import { createSchema, deleteSchema, getSchema, listSchemas, updateSchema } from './schemas/operations.ts'
 import { configureServices, getServices } from './services.ts'
 import { resumeTenant, resumeWorkspace, suspendTenant, suspendWorkspace } from './suspension.ts'
 import { createTenant, getTenant, listTenants } from './tenants.ts'

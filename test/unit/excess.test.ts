@@ -7,7 +7,7 @@ import type { Problem } from '../../src/core/problem.ts'
 import { commas, sql } from '../../src/platform/pg/sql.ts'
 import { threadMs } from '../../src/platform/thread-time.ts'
 import { batchDocuments } from '../../src/resources/collections/batch.ts'
-import { checkFields } from '../../src/resources/collections/bounds.ts'
+import { checkFields } from '../../src/resources/collections/fields.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
 
 /** How often each is measured: what counts is the least, without what is not its own. */

@@ -2,8 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { checkSchema, type SchemaObject } from '../../src/resources/schemas/language.ts'
-import { prepare } from '../../src/resources/schemas/prepare.ts'
+import { checkSchema, prepare, type SchemaObject } from '../../src/resources/schemas/language.ts'
 import { widens } from '../../src/resources/schemas/widens.ts'
 import { faultsOf, schema, value } from '../support/json-schemas.ts'
 import { repeated } from '../support/soak.ts'

@@ -5,7 +5,7 @@ import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { isWriteScope } from '../../core/scopes.ts'
-import { DATA_OPERATIONS } from '../data.ts'
+import { DATA_OPERATIONS } from '../catalogue.ts'
 import type { ApiKey } from './key.ts'
 
 /** Every scope that an operation needs, in the order of their names. */

@@ -6,8 +6,15 @@ import type { Json } from '../../core/work.ts'
 import { canonicalLiteral, canonicalOf, type Format } from '../schemas/canonical.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { type Filter, type Literal, type Path, pathsOf, pathText, type Test } from './grammar/filter.ts'
-import { plusHint } from './grammar/typed.ts'
+import {
+  type Filter,
+  type Literal,
+  type Path,
+  pathsOf,
+  pathText,
+  plusHint,
+  type Test,
+} from './grammar/filter.ts'
 import type { Query } from './store.ts'
 
 /** The query as the store is to run it. @throws Problem where it does not fit the declaration */

@@ -1,7 +1,8 @@
-/** Documents against their collection's declaration. */
+/** Validates documents against their collection's declaration, on this thread or in a worker thread. */
 
+import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { Turns } from '../../platform/turns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
 import {
@@ -11,7 +12,7 @@ import {
   validateChange,
   validateDocument,
 } from '../schemas/validate.ts'
-import { faultsInThread } from '../schemas/validate-in-thread.ts'
+import { inThread } from '../threads/run.ts'
 import type { Collection } from './store.ts'
 
 type Fields = Record<string, unknown>
@@ -67,4 +68,21 @@ function settled(mode: Declaration['mode'], faults: readonly Fault[]): readonly 
   if (mode !== 'enforce' || faults.length === 0) return faults
   const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
   throw new Problem('schema_violation', { detail, errors: faults })
+}
+
+/**
+ * Finds the faults, however many steps that takes.
+ * @param turns are charged with the CPU time
+ * @throws Problem `validation_too_costly` if it takes more than `validationMs` of CPU time; `overloaded`
+ */
+export async function faultsInThread(
+  scope: AdminScope | WorkspaceScope,
+  validation: Validation,
+  turns: Turns,
+): Promise<readonly Fault[]> {
+  const ran = await inThread(scope, 'validate', validation, LIMITS.validationMs)
+  turns.charge(ran.cpuMs)
+  if ('value' in ran) return ran.value
+  const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms of CPU time.`
+  throw new Problem('validation_too_costly', { detail })
 }

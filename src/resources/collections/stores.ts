@@ -8,8 +8,7 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
 import { type AnonAccess, anonAccess, declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
-import { DeclaredMeanwhile } from './postgres/missed.ts'
-import { postgresStore } from './postgres/store.ts'
+import { DeclaredMeanwhile, postgresStore } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
 
 /** What may be done with documents; anon keys need to be let. */

@@ -10,11 +10,19 @@ import { Turns } from '../../platform/turns.ts'
 import { comparedAs, type Format } from '../schemas/canonical.ts'
 import type { Index } from '../schemas/indexes.ts'
 import type { Filter, Test } from './grammar/filter.ts'
-import { alone, type Judged, located, planAll, planner, type Task } from './planning.ts'
-import { refusalOf, stale } from './refusals.ts'
-import type { Collection, Outcome, Store, Stored } from './store.ts'
+import { type Collection, type Outcome, refusalOf, type Store, type Stored, stale } from './store.ts'
 import { inCollections, type Right } from './stores.ts'
-import { RIGHTS, standsAlone, type Wish } from './wishes.ts'
+import {
+  alone,
+  type Judged,
+  located,
+  planAll,
+  planner,
+  RIGHTS,
+  standsAlone,
+  type Task,
+  type Wish,
+} from './wishes.ts'
 
 /** A wish, and the collection it is for. */
 export interface Asked {

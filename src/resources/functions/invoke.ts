@@ -12,7 +12,7 @@ import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref } from '../kinds.ts'
-import { spend } from '../quotas/spend.ts'
+import { spend } from '../quotas/operations.ts'
 import { DEFAULTS } from './functions.ts'
 
 interface Invoked {

@@ -1,19 +1,92 @@
-/** Quotas of workspaces and tenants: set by operators, enforced where things are made (schema/quotas.sql). */
+/** Quotas of workspaces and tenants: set by operators, enforced in the database (schema/quotas.sql); and the limits of the caller. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS, OPERATORS } from '../../core/policy.ts'
+import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { insideOf } from '../../platform/access.ts'
 import { hasDocumentStore, objectsOf, streamsOf } from '../../platform/capabilities.ts'
-import { LIMITED } from '../../platform/limited.ts'
+import { isLimited, LIMITED } from '../../platform/limited.ts'
+import { seconds } from '../../platform/limiter/limit.ts'
+import type { Standing } from '../../platform/limiter/passage.ts'
 import { forgetIn } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
-import type { AdminScope } from '../../platform/scope.ts'
-import { Input, onStructure, Ref } from '../kinds.ts'
-import { type Counted, isCountedAnyway, Limits, OF_TENANT, OF_WORKSPACE, Quotas, shown } from './names.ts'
+import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
+import { aboutCaller, Id, Input, OptionalTime, onStructure, Ref } from '../kinds.ts'
+
+/** Of a workspace. */
+export const OF_WORKSPACE = [
+  'collections',
+  'documents',
+  'document_bytes',
+  'object_bytes',
+  'events_per_day',
+  'functions',
+  'invocations_per_day',
+  'flows',
+  'flow_versions',
+  'concurrent_executions',
+  'execution_starts_per_minute',
+  'schedules',
+  'mcp_servers',
+  'mcp_tools',
+  'mcp_calls_per_minute',
+  'api_keys',
+] as const
+
+/** Of a tenant as a whole. */
+export const OF_TENANT = ['workspaces', 'sse_streams'] as const
+
+/** Counted only where they are limited: what lies in another store, and what happens in a window of time. */
+const COUNTED_WHERE_LIMITED = /^object_bytes$|_per_(day|minute)$/
+export const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
+
+const Limit = Type.Integer({
+  minimum: -1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
+})
+
+/** As the database has it. */
+export interface Counted {
+  readonly name: string
+  readonly limit: number
+  readonly used: number | null
+  readonly resets_at: string | null
+}
+
+const Quota = Type.Object({
+  limit: Limit,
+  used: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'null: not counted, as windows and objects are not until they are limited.',
+  }),
+  remaining: Type.Union([Type.Integer(), Type.Null()], { description: 'null: unlimited.' }),
+  resets_at: Type.Optional(OptionalTime),
+})
+
+export const Quotas = Type.Object({
+  workspace_id: Type.Optional(Id('ws')),
+  tenant_id: Type.Optional(Id('ten')),
+  quotas: Type.Record(Type.String(), Quota),
+})
+export type Quotas = Static<typeof Quotas>
+
+export const Limits = Type.Object(
+  Object.fromEntries([...OF_WORKSPACE, ...OF_TENANT].map((name) => [name, Type.Optional(Limit)])),
+  { additionalProperties: false, minProperties: 1 },
+)
+
+/** Quotas by their names, with what is left of each. */
+export function shown(counted: readonly Counted[]): Quotas['quotas'] {
+  return Object.fromEntries(
+    counted.map(({ name, limit, used, resets_at }) => {
+      const remaining = limit === -1 ? null : Math.max(0, limit - (used ?? 0))
+      return [name, { limit, used, remaining, ...(resets_at !== null && { resets_at }) }]
+    }),
+  )
+}
 
 /** Whose quotas are meant: `room` is empty for a tenant as a whole. */
 interface Owner {
@@ -156,3 +229,73 @@ function counted(scope: AdminScope, { tenantId, room }: Owner, names: readonly s
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${room} and q.name = n.name`)
 }
+
+/**
+ * Called when everything else that could refuse the request has been asked.
+ * @throws Problem `quota_exceeded`; 503 where the database does not answer: nothing goes uncounted
+ */
+export async function spend(
+  scope: WorkspaceScope,
+  quota: 'events_per_day' | 'invocations_per_day' | 'mcp_calls_per_minute',
+): Promise<void> {
+  if (await isLimited(scope, quota)) await scope.batch(sql`select tenon.spend(${quota})`)
+}
+
+const Rate = Type.Object({
+  policy: Type.Enum(['key', 'subject', 'address', 'tenant'], { description: 'Whose requests are counted.' }),
+  per_minute: Type.Integer(),
+  limit: Type.Integer({ description: 'How many may come at once.' }),
+  window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),
+  remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
+})
+
+/** By the names under which clients meet them: bytes, or numbers of what the name says. */
+const SIZES = {
+  url_bytes: LIMITS.urlBytesMax,
+  header_bytes: LIMITS.headerBytesMax,
+  body_bytes: LIMITS.bodyBytesMax,
+  document_bytes: LIMITS.documentBytesMax,
+  document_depth: LIMITS.documentDepthMax,
+  document_keys: LIMITS.documentKeysMax,
+  field_name_bytes: LIMITS.fieldNameBytesMax,
+  filters: LIMITS.filtersMax,
+  page_size: LIMITS.pageSizeMax,
+  query_limit: LIMITS.queryLimitMax,
+  batch_bytes: LIMITS.batchBytesMax,
+  batch_ops: LIMITS.batchOpsMax,
+  schema_bytes: LIMITS.schemaBytesMax,
+  object_bytes: LIMITS.objectBytesMax,
+  object_key_bytes: LIMITS.objectKeyBytesMax,
+  event_bytes: LIMITS.eventBytesMax,
+  flow_source_bytes: LIMITS.flowSourceBytesMax,
+  flow_input_bytes: LIMITS.runInputBytesMax,
+  function_source_bytes: LIMITS.functionSourceBytesMax,
+  function_input_bytes: LIMITS.functionInputBytesMax,
+  function_result_bytes: LIMITS.functionResultBytesMax,
+  idempotency_key_chars: LIMITS.idempotencyKeyCharsMax,
+} as const
+
+const Sizes = Type.Object(
+  Object.fromEntries(Object.keys(SIZES).map((name) => [name, Type.Integer()])) as Record<
+    keyof typeof SIZES,
+    Type.TInteger
+  >,
+)
+
+export const getLimits = aboutCaller({
+  name: 'limits.get',
+  summary: 'Read how often you may ask, and how large what you send may be',
+  roles: EVERYBODY,
+  input: Input({}),
+  output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
+  http: { method: 'GET', path: '/v1/limits' },
+  run: async ({ standings }) => ({ rates: standings.map(show), sizes: SIZES }),
+})
+
+const show = ({ limit, remaining }: Standing) => ({
+  policy: limit.counted,
+  per_minute: limit.perMinute,
+  limit: limit.burst,
+  window_seconds: seconds(limit.capacityUs),
+  remaining,
+})

@@ -8,8 +8,7 @@ import type { Builder } from '../../platform/pg/builder.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { OperationRecord } from '../operations.ts'
-import type { Index } from './indexes.ts'
-import { COLUMNS, type Schema } from './shape.ts'
+import { COLUMNS, type Index, type Schema } from './indexes.ts'
 
 /** An operation that is yet to be started. */
 export interface Building {

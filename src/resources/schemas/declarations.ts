@@ -5,11 +5,9 @@ import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { AnonSettings } from '../anon.ts'
 import type { Format } from './canonical.ts'
-import { formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
-import { type Defaults, defaultsOf } from './defaults.ts'
+import { type Defaults, defaultsOf, formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
 import type { Index } from './indexes.ts'
-import type { SchemaObject } from './language.ts'
-import { type Prepared, prepare } from './prepare.ts'
+import { type Prepared, prepare, type SchemaObject } from './language.ts'
 
 export interface Declaration {
   readonly id: string

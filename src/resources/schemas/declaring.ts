@@ -3,15 +3,21 @@
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
-import { checkFields } from '../collections/bounds.ts'
-import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
+import { checkFields } from '../collections/fields.ts'
+import { faultsInThread } from '../collections/judge.ts'
+import {
+  type ColumnsBefore,
+  columnsOf,
+  defaultsOf,
+  propertiesWithDefault,
+  scalarsOf,
+  type TableColumn,
+  withDefaults,
+} from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
-import { defaultsOf, propertiesWithDefault, withDefaults } from './defaults.ts'
 import { type Asked, checkWanted, type Index, type IndexesBefore, indexesOf, wantedOf } from './indexes.ts'
-import { checkSchema, type SchemaObject } from './language.ts'
-import { type Prepared, prepare } from './prepare.ts'
+import { checkSchema, type Prepared, prepare, type SchemaObject } from './language.ts'
 import { isPending, validateDocument } from './validate.ts'
-import { faultsInThread } from './validate-in-thread.ts'
 
 export interface Asking extends Asked {
   readonly store: 'relational' | 'document'

@@ -3,7 +3,6 @@
 import { nearest } from '../../../../flows-dsl/faults.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Budget } from './budget.ts'
 import {
   type Comparison,
   type Filter,
@@ -13,8 +12,8 @@ import {
   type Pattern,
   type Test,
 } from './filter.ts'
-import type { Container } from './json-value.ts'
-import { refusal, type Source } from './text.ts'
+import { type Budget, refusal, type Source } from './text.ts'
+import type { Container } from './values.ts'
 
 /** What stands behind an operator; each grammar reads its own. All of them throw a Problem. */
 export interface Operand {

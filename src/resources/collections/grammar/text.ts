@@ -1,4 +1,4 @@
-/** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
+/** Pieces that the query grammars share: quoting, paths, literals, and the bounds of one query. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { token } from '../../../core/pointer.ts'
@@ -138,4 +138,22 @@ export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   const number = NUMBER.test(text) ? Number(text) : Number.NaN
   if (!Number.isFinite(number) || (number === 0 && /[1-9]/.test(text.split(/e/i)[0] ?? ''))) return [text]
   return [number === 0 ? 0 : number, text]
+}
+
+export class Budget {
+  #left: number = LIMITS.filtersMax
+
+  /** One more test. @throws Problem `filter_too_large` */
+  spend(source: Source): void {
+    this.#left -= 1
+    if (this.#left >= 0) return
+    const detail = `A query has at most ${LIMITS.filtersMax} filters, those in groups among them.`
+    throw refusal({ ...source, code: 'filter_too_large' }, detail)
+  }
+
+  /** @param depth of the group that opens, 1 for the outermost. @throws Problem `filter_invalid` */
+  open(depth: number, source: Source): void {
+    if (depth > LIMITS.filterDepthMax)
+      throw refusal(source, `Filters are nested at most ${LIMITS.filterDepthMax} deep.`)
+  }
 }

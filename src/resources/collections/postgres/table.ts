@@ -8,8 +8,7 @@ import type { TableColumn as DeclaredColumn } from '../../schemas/columns.ts'
 import type { Declaration } from '../../schemas/declarations.ts'
 import type { Path } from '../grammar/filter.ts'
 import type { Collection, Stored } from '../store.ts'
-import type { Column, Columns } from './compile.ts'
-import { within } from './json.ts'
+import { type Column, type Columns, within } from './compile.ts'
 
 type Fields = Record<string, unknown>
 
