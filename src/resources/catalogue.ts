@@ -45,9 +45,9 @@ const LOCAL: readonly AnyOperation[] = [
 /** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
 const STORING: readonly AnyOperation[] = [createDocument, updateDocument, putObject]
 
-export const isStoring = (operation: AnyOperation): boolean => STORING.includes(operation)
+export const storesArguments = (operation: AnyOperation): boolean => STORING.includes(operation)
 
-export function callable(name: string): AnyOperation | undefined {
+export function findCallable(name: string): AnyOperation | undefined {
   return CALLABLE.find((operation) => operation.name === name)
 }
 
@@ -66,7 +66,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fro
     const required: readonly string[] = input.required ?? []
     const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
     const local = LOCAL.includes(operation) ? { local: true as const } : {}
-    const stores = isStoring(operation) ? { stores: true as const } : {}
+    const stores = storesArguments(operation) ? { stores: true as const } : {}
     return [name, { description: summary, required, optional, ...local, ...stores }]
   }),
 )

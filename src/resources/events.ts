@@ -11,7 +11,7 @@ import { type Admits, cloudEvent, isOfChanges } from '../platform/events/events.
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { anonSettings, closedCollection, requireEvents } from './anon.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
-import { spend } from './quotas/operations.ts'
+import { consumeQuota } from './quotas/operations.ts'
 import { anonAccess, declarationOf } from './schemas/declarations.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
@@ -46,7 +46,7 @@ export const publishEvent = inWorkspace({
       })
     }
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
-    await spend(scope, 'events_per_day')
+    await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
     const { hops } = scope.actor
@@ -83,7 +83,7 @@ export const subscribeEvents = inWorkspace({
   run: async (scope, { topic, workspace, last_event_id: after }) => {
     const admission = async () => {
       await requireEvents(scope)
-      return admissionTo(scope, topic)
+      return subscriptionFilter(scope, topic)
     }
     const admits = await admission()
     const feed = await eventsIn(scope).subscribe({
@@ -100,14 +100,14 @@ export const subscribeEvents = inWorkspace({
  * What of a topic's events the caller may hear; undefined where it is everything.
  * @throws Problem `forbidden` where the topic is of one collection that the caller may not read
  */
-export async function admissionTo(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
+export async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
   if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
   const name = collectionOf(topic)
   if (name !== undefined) {
     const { reads, isDefault } = await readingOf(scope, name)
     if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
   }
-  return admissionOfAnon(scope)
+  return anonFilter(scope)
 }
 
 /** `todos` of `collections.todos.*`; undefined where the topic is of all. */
@@ -126,7 +126,7 @@ async function readingOf(scope: WorkspaceScope, collection: string) {
  * An anon key hears a change where it could read the collection when it was made, which stands with the change, and
  * may read it now, which is asked once in a while.
  */
-function admissionOfAnon(scope: WorkspaceScope): Admits {
+function anonFilter(scope: WorkspaceScope): Admits {
   // Without `max`, which would allocate room for all of them in each feed.
   const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
   const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })

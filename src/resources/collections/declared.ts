@@ -18,7 +18,7 @@ import {
 import type { Query } from './store.ts'
 
 /** The query as the store is to run it. @throws Problem where it does not fit the declaration */
-export function asDeclared(query: Query, declared: Declaration | undefined): Query {
+export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
   if (declared === undefined) return query
   const closed = closedNames(declared)
   if (closed !== undefined) checkNames(query, closed)
@@ -93,10 +93,10 @@ function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'o
     return as === undefined ? key : { ...key, as }
   })
   if (after === undefined) return { order: keys }
-  return { order: keys, after: after.map((value, index) => placeOf(value, formats[index])) }
+  return { order: keys, after: after.map((value, index) => locationOf(value, formats[index])) }
 }
 
-function placeOf(value: Json, format: Format | undefined): Json {
+function locationOf(value: Json, format: Format | undefined): Json {
   if (format === undefined) return value
   return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
 }

@@ -17,8 +17,8 @@ import type { Collection } from './store.ts'
 
 type Fields = Record<string, unknown>
 
-/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link judgeInThread}. */
-export type Judgement = readonly Fault[] | Pending
+/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link checkInThread}. */
+export type ValidationOutcome = readonly Fault[] | Pending
 
 /** A validation that is to be done in a worker thread. */
 interface Pending {
@@ -26,45 +26,49 @@ interface Pending {
   readonly mode: Declaration['mode']
 }
 
-export const isToBeJudged = (judgement: Judgement): judgement is Pending => 'validation' in judgement
+export const isDeferred = (judgement: ValidationOutcome): judgement is Pending => 'validation' in judgement
 
 /** Judges a whole document. @throws Problem `schema_violation` where the schema is enforced */
-export function judge(collection: Collection, fields: Fields): Judgement {
-  return judged(collection, fields, validateDocument)
+export function checkDocument(collection: Collection, fields: Fields): ValidationOutcome {
+  return validated(collection, fields, validateDocument)
 }
 
 /** Whether fields that are set can be judged without the others. */
-export function judgesAlone({ declared }: Collection): boolean {
+export function canValidatePartially({ declared }: Collection): boolean {
   return declared === undefined || declared.mode === 'off' || declared.schema.separable
 }
 
 /** The same for fields that are set in a document, where they can be judged alone. */
-export function judgeChange(collection: Collection, fields: Fields): Judgement {
-  return judged(collection, fields, validateChange)
+export function checkChange(collection: Collection, fields: Fields): ValidationOutcome {
+  return validated(collection, fields, validateChange)
 }
 
-function judged({ declared }: Collection, fields: Fields, validate: typeof validateDocument): Judgement {
+function validated(
+  { declared }: Collection,
+  fields: Fields,
+  validate: typeof validateDocument,
+): ValidationOutcome {
   if (declared === undefined || declared.mode === 'off') return []
   const result = validate(declared.schema, fields)
   if (isPending(result)) return { validation: result, mode: declared.mode }
-  return settled(declared.mode, result)
+  return enforce(declared.mode, result)
 }
 
 /**
  * Judges in a worker thread what takes many steps.
  * @param turns are charged with its CPU time
- * @throws Problem as {@link judge} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
+ * @throws Problem as {@link checkDocument} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
  *   `overloaded`
  */
-export async function judgeInThread(
+export async function checkInThread(
   scope: WorkspaceScope,
   { validation, mode }: Pending,
   turns: Turns,
 ): Promise<readonly Fault[]> {
-  return settled(mode, await faultsInThread(scope, validation, turns))
+  return enforce(mode, await validateInThread(scope, validation, turns))
 }
 
-function settled(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
+function enforce(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
   if (mode !== 'enforce' || faults.length === 0) return faults
   const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
   throw new Problem('schema_violation', { detail, errors: faults })
@@ -75,7 +79,7 @@ function settled(mode: Declaration['mode'], faults: readonly Fault[]): readonly 
  * @param turns are charged with the CPU time
  * @throws Problem `validation_too_costly` if it takes more than `validationMs` of CPU time; `overloaded`
  */
-export async function faultsInThread(
+export async function validateInThread(
   scope: AdminScope | WorkspaceScope,
   validation: Validation,
   turns: Turns,

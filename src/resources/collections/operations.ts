@@ -20,9 +20,9 @@ import { OPERATOR_NAMES } from './grammar/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './grammar/order.ts'
 import { readFilters } from './grammar/url.ts'
 import { pageOf } from './page.ts'
-import { etagOf, missing } from './store.ts'
-import { inCollection } from './stores.ts'
-import { type Done, write } from './writes.ts'
+import { documentNotFound, etagOf } from './store.ts'
+import { withCollection } from './stores.ts'
+import { type WriteResult, write } from './writes.ts'
 
 const etag = (document: { _version: number }) => etagOf(document._version)
 
@@ -33,7 +33,7 @@ function documentId(id: string): string {
 }
 
 /** The document that a change has left. */
-function left({ stored }: Done): Document {
+function resultDocument({ stored }: WriteResult): Document {
   if (stored === undefined) throw new TypeError('a document that was written is there')
   return toDocument(stored)
 }
@@ -58,7 +58,8 @@ export const createDocument = inWorkspace({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: async (scope, { name, document }) => left(await write(scope, name, { op: 'create', data: document })),
+  run: async (scope, { name, document }) =>
+    resultDocument(await write(scope, name, { op: 'create', data: document })),
 })
 
 /** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
@@ -103,11 +104,11 @@ export const getDocument = inWorkspace({
   run: async (scope, { name, id, select }) => {
     const selection = readSelection(select, 'query')
     const selected = selection === undefined ? [] : [...selection.keys()]
-    const [stored] = await inCollection(scope, name, ['read'], ({ store, collection }) => {
+    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) => {
       checkSelected(selected, collection.declared)
       return store.read(scope, [{ collection, id: documentId(id) }])
     })
-    if (stored === undefined) throw missing()
+    if (stored === undefined) throw documentNotFound()
     return { document: project(toDocument(stored), selection), version: stored.version }
   },
 })
@@ -213,10 +214,11 @@ export const updateDocument = inWorkspace({
     const at = { id: documentId(id), ifVersions: versionsOf(when) }
     const data = fieldsFor(id, document)
     const gone = readUnset(unset)
-    if (replace !== true) return left(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
+    if (replace !== true)
+      return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
     if (gone.length > 0)
       throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
-    return left(await write(scope, name, { op: 'replace', ...at, data }))
+    return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
   },
 })
 
@@ -236,7 +238,7 @@ export const patchDocument = inWorkspace({
   },
   run: async (scope, { name, id, document, ...when }) => {
     const at = { id: documentId(id), ifVersions: versionsOf(when) }
-    return left(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
+    return resultDocument(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
   },
 })
 

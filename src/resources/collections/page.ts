@@ -8,14 +8,14 @@ import type { Json } from '../../core/work.ts'
 import { openSealed, seal } from '../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { asDeclared } from './declared.ts'
+import { applyDeclaration } from './declared.ts'
 import { type Shown, toDocument } from './fields.ts'
 import { type Filter, isIndex, type OrderKey, type Path, pathsOf, pathText } from './grammar/filter.ts'
 import { project, type Selection } from './grammar/order.ts'
 import type { Count, Query, Stored } from './store.ts'
-import { inCollection } from './stores.ts'
+import { withCollection } from './stores.ts'
 
-export interface Asked {
+export interface PageQuery {
   readonly filter: Filter
   /** Perhaps none; `id` is added. */
   readonly order: readonly OrderKey[]
@@ -26,7 +26,11 @@ export interface Asked {
 }
 
 /** @throws Problem where the cursor does not fit, or a store refuses the query */
-export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked): Promise<CountedPage<Shown>> {
+export async function pageOf(
+  scope: WorkspaceScope,
+  name: string,
+  asked: PageQuery,
+): Promise<CountedPage<Shown>> {
   const { filter, selection, size, count } = asked
   const order = totalOrder(asked.order)
   const digest = digestOf(name, filter, order)
@@ -37,8 +41,8 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
-  const { rows, total } = await inCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.list(scope, collection, asDeclared(query, collection.declared)).catch((error: unknown) => {
+  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }) =>
+    store.list(scope, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
       throw explained(error, query, collection.declared)
     }),
   )

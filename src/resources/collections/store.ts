@@ -81,7 +81,7 @@ export type Change =
 export type Create = Extract<Change, { verb: 'create' }>
 
 /** A document's place. */
-export interface Place {
+export interface DocumentLocation {
   readonly collection: Collection
   readonly id: string
 }
@@ -104,7 +104,7 @@ export interface Store {
   /** Changes in one kind of store can be one transaction. */
   readonly kind: 'postgresql' | 'mongodb'
   /** In the order asked; undefined where there is none. */
-  read(scope: WorkspaceScope, places: readonly Place[]): Promise<(Stored | undefined)[]>
+  read(scope: WorkspaceScope, places: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
   list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
   /**
    * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
@@ -128,20 +128,20 @@ type Added = { readonly made: number } | Extract<Outcome, { taken: readonly stri
 
 export const etagOf = (version: number): string => `"v${version}"`
 
-export const missing = (): Problem => notFound('document')
+export const documentNotFound = (): Problem => notFound('document')
 
 /** The condition was not met (RFC 9110 §13.1.1). */
-export function stale(version: number): Problem {
+export function versionMismatch(version: number): Problem {
   const detail = `The document is at version ${version}.`
   return new Problem('precondition_failed', { detail, headers: { etag: etagOf(version) } })
 }
 
 /** @returns undefined where the change was made */
-export function refusalOf(outcome: Outcome): Problem | undefined {
-  if ('missing' in outcome) return missing()
+export function problemOf(outcome: Outcome): Problem | undefined {
+  if ('missing' in outcome) return documentNotFound()
   if ('taken' in outcome) return taken(outcome.taken)
   if (!('current' in outcome)) return undefined
-  if (outcome.bytes <= LIMITS.documentBytesMax) return stale(outcome.current)
+  if (outcome.bytes <= LIMITS.documentBytesMax) return versionMismatch(outcome.current)
   const detail = `The document would have ${outcome.bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
   return new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
 }

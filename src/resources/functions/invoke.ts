@@ -12,7 +12,7 @@ import { runsOf } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, Ref } from '../kinds.ts'
-import { spend } from '../quotas/operations.ts'
+import { consumeQuota } from '../quotas/operations.ts'
 import { DEFAULTS } from './functions.ts'
 
 interface Invoked {
@@ -80,7 +80,7 @@ async function invoke(
   checkJson('input', input, LIMITS.functionInputBytesMax)
   const active = await find(scope, id)
   const invoked = { ...active, version: version ?? active.version }
-  await spend(scope, 'invocations_per_day')
+  await consumeQuota(scope, 'invocations_per_day')
   const run_id = scope.newId('run')
   try {
     const lent = { input: input as Json, ...(secrets && { secrets }) }

@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import { asService } from '../../platform/access.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type By, runAudited } from '../audited.ts'
-import { spend } from '../quotas/operations.ts'
+import { consumeQuota } from '../quotas/operations.ts'
 import { digest } from './digest.ts'
 import type { Published } from './manifest.ts'
 import { type Outcome, record, type Seen } from './record.ts'
@@ -71,7 +71,7 @@ async function admitted(
   call: ToolCall,
 ): Promise<Ended> {
   try {
-    await spend(scope, 'mcp_calls_per_minute')
+    await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return broken(error)
     const transportStatus = call.channel === 'rest' ? error.status : 200

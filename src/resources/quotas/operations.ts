@@ -91,7 +91,7 @@ export function shown(counted: readonly Counted[]): Quotas['quotas'] {
 /** Whose quotas are meant: `room` is empty for a tenant as a whole. */
 interface Owner {
   readonly tenantId: TenantId
-  readonly room: string
+  readonly workspaceId: string
 }
 
 const OF = {
@@ -113,8 +113,8 @@ export const setQuotas = onStructure({
     refuseMisplaced(scope, meant, entries)
     const owner = await ownerOf(scope, meant)
     await setAll(scope, owner, entries)
-    if (owner.room !== '') {
-      const ref = { tenantId: owner.tenantId, workspaceId: owner.room } as WorkspaceRef
+    if (owner.workspaceId !== '') {
+      const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       forgetIn(scope, ref, LIMITED)
       if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(insideOf(scope, ref)).recount()
     }
@@ -144,8 +144,8 @@ async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): P
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
   const owner = await scope.row<Owner>(
     workspace_id === undefined
-      ? sql`select id as "tenantId", '' as room from tenants where id = ${tenant_id}`
-      : sql`select tenant_id as "tenantId", id as room from workspaces where id = ${workspace_id}`,
+      ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id}`
+      : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`,
   )
   if (owner === undefined) throw notFound(workspace_id === undefined ? 'tenant' : 'workspace')
   return owner
@@ -168,27 +168,27 @@ async function setAll(scope: AdminScope, owner: Owner, entries: [string, number]
 }
 
 /** Locks out whoever counts, then counts what is there: from then on the number is kept by the triggers. */
-function setOne({ tenantId, room }: Owner, name: string, max: number): Sql[] {
-  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${room}, ${name}))`
+function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
+  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${workspaceId}, ${name}))`
   if (max === -1) {
     const drop = sql`delete from quotas
-      where tenant_id = ${tenantId} and workspace_id = ${room} and name = ${name}`
-    const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${room}`
+      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and name = ${name}`
+    const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
     return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
   }
   const set = sql`
     insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
-    values (${tenantId}, ${room}, ${name}, ${max}, ${usedBy(tenantId, room, name)}, tenon.window_end(${name}))
+    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${usedBy(tenantId, workspaceId, name)}, tenon.window_end(${name}))
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
   // Before the lock, since those who write may wait for it; and after it, for tables that were made meanwhile.
-  const watch = sql`select tenon.watch(${tenantId}, ${room}, ${name})`
+  const watch = sql`select tenon.watch(${tenantId}, ${workspaceId}, ${name})`
   return [watch, lock, watch, set]
 }
 
-const usedBy = (tenantId: string, room: string, name: string): Sql =>
+const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
   name === 'workspaces'
     ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))`
-    : sql`tenon.quota_count(${tenantId}, ${room}, ${name})`
+    : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
 
 export const getQuotas = onStructure({
   name: 'quota.get',
@@ -201,8 +201,9 @@ export const getQuotas = onStructure({
 })
 
 async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
-  const { tenantId, room } = owner
-  if (room !== '') return { workspace_id: room, quotas: shown(await counted(scope, owner, OF_WORKSPACE)) }
+  const { tenantId, workspaceId } = owner
+  if (workspaceId !== '')
+    return { workspace_id: workspaceId, quotas: shown(await counted(scope, owner, OF_WORKSPACE)) }
   const rows = await counted(scope, owner, OF_TENANT)
   const streams = await streamsOf(scope, tenantId)
   const quotas = rows.map((row) => (row.name === 'sse_streams' ? withStreams(row, streams) : row))
@@ -215,26 +216,30 @@ function withStreams(row: Counted, { usual, open }: { usual: number; open: numbe
 }
 
 /** A window that is over has nothing used; tools are measured, not counted. */
-function counted(scope: AdminScope, { tenantId, room }: Owner, names: readonly string[]): Promise<Counted[]> {
+function counted(
+  scope: AdminScope,
+  { tenantId, workspaceId }: Owner,
+  names: readonly string[],
+): Promise<Counted[]> {
   const anyway = JSON.stringify(names.filter(isCountedAnyway))
   return scope.rows<Counted>(sql`
     select n.name, coalesce(q.max, -1) as limit,
-      case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${room}, n.name)
+      case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
         when q.resets_at <= now() then 0
         when q.name is not null then q.used
         when n.name = 'workspaces' then
           (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))
-        when ${anyway}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${room}, n.name) end as used,
+        when ${anyway}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
-      left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${room} and q.name = n.name`)
+      left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`)
 }
 
 /**
  * Called when everything else that could refuse the request has been asked.
  * @throws Problem `quota_exceeded`; 503 where the database does not answer: nothing goes uncounted
  */
-export async function spend(
+export async function consumeQuota(
   scope: WorkspaceScope,
   quota: 'events_per_day' | 'invocations_per_day' | 'mcp_calls_per_minute',
 ): Promise<void> {

@@ -11,7 +11,7 @@ import type { OperationRecord } from '../operations.ts'
 import { COLUMNS, type Index, type Schema } from './indexes.ts'
 
 /** An operation that is yet to be started. */
-export interface Building {
+export interface IndexBuild {
   readonly input: IndexBuildInput
   readonly uuid: string
 }
@@ -23,7 +23,7 @@ export async function recordBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
   schema: Schema,
-): Promise<Building> {
+): Promise<IndexBuild> {
   const { tenantId, workspaceId } = ref
   const uuid = scope.uuid()
   const indexes = buildingOf(schema).map(({ name }) => name)
@@ -38,7 +38,7 @@ export async function recordBuilding(
 /** Starts the workflow; the same one again changes nothing. Waits for its end at most `waitS`. */
 export async function startBuilding(
   scope: AdminScope,
-  { input, uuid }: Building,
+  { input, uuid }: IndexBuild,
   waitS: number,
 ): Promise<void> {
   const work = workOf(scope, input.target)
@@ -67,7 +67,7 @@ export async function resumeBuilding(
 }
 
 /** The operation, while it has work to do; else the declaration. */
-export async function outcomeOf(scope: AdminScope, { input }: Building): Promise<OperationRecord | Schema> {
+export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<OperationRecord | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
     sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
       from operations where id = ${input.operation_id}`,
@@ -79,7 +79,7 @@ export async function outcomeOf(scope: AdminScope, { input }: Building): Promise
     : (operation as unknown as OperationRecord)
 }
 
-export interface Hands {
+export interface IndexBuildContext {
   readonly admin: AdminScope
   /** The same workspace with the rights of a service key: it sees which documents are in the way. */
   readonly inside: WorkspaceScope
@@ -91,7 +91,7 @@ export interface Hands {
  * @throws Problem `unique_violation` with some of the documents that have the same; as {@link Builder.build} does
  */
 export async function buildIndex(
-  { admin, inside, builder }: Hands,
+  { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
 ): Promise<void> {
@@ -104,7 +104,7 @@ export async function buildIndex(
 
 /** Records that an index could not be built, and clears away what there is of it. */
 export async function indexFailed(
-  { admin, inside, builder }: Hands,
+  { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
   failure: WorkFailure,

@@ -17,11 +17,11 @@ export const canonicalOf = (format: Format, text: string): string | undefined =>
 
 /** The same of a literal in a query, where a point in time may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {
-  return canonicalOf(format, format === 'date-time' ? (completed(text) ?? text) : text)
+  return canonicalOf(format, format === 'date-time' ? (completeTimestamp(text) ?? text) : text)
 }
 
 /** What a member of a document is compared as; itself where its property has no format, or it is not of it. */
-export function comparedAs(format: Format | undefined, value: unknown): unknown {
+export function sortKey(format: Format | undefined, value: unknown): unknown {
   if (format === undefined || typeof value !== 'string') return value
   return canonicalOf(format, value) ?? value
 }
@@ -29,7 +29,7 @@ export function comparedAs(format: Format | undefined, value: unknown): unknown 
 const SHORT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i
 
 /** A date, or a date and a time, as RFC 3339 has it: of what is not said, midnight and UTC. */
-export function completed(text: string): string | undefined {
+export function completeTimestamp(text: string): string | undefined {
   const [, date, minute = '00:00', second = ':00', offset = 'Z'] = SHORT.exec(text) ?? []
   return date === undefined ? undefined : `${date}T${minute}${second}${offset}`
 }

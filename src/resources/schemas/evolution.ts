@@ -12,11 +12,11 @@ import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import { Turns } from '../../platform/turns.ts'
 import { ANON_DEFAULTS } from '../anon.ts'
 import type { Filter, OrderKey } from '../collections/grammar/filter.ts'
-import { faultsInThread } from '../collections/judge.ts'
+import { validateInThread } from '../collections/judge.ts'
 import { mongoStore } from '../collections/mongo/store.ts'
 import { postgresStore } from '../collections/postgres/store.ts'
 import type { Store, Stored } from '../collections/store.ts'
-import { type Building, buildingOf, recordBuilding, resumeBuilding } from './building.ts'
+import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './building.ts'
 import {
   anonAccess,
   DECLARATION,
@@ -25,14 +25,14 @@ import {
   memoKey,
   toDeclaration,
 } from './declarations.ts'
-import { type Asking, type Before, declare, type Made } from './declaring.ts'
+import { type Before, type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './declaring.ts'
 import { askedOf, COLUMNS, refOf, type Schema } from './indexes.ts'
 import type { Prepared } from './language.ts'
 import { type Fault, isPending, validateDocument } from './validate.ts'
-import { widens } from './widens.ts'
+import { isCompatible } from './widens.ts'
 
 /** What of a declaration shall become something else; what is not named stays. */
-export type Change = Partial<Omit<Asking, 'store' | 'hasDocumentStore'>>
+export type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
 
 interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection' | 'revision'> {
   readonly last_column: number
@@ -45,7 +45,7 @@ interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' 
  * @throws Problem `not_found`; `schema_incompatible` where documents would not fit; `conflict` where the revision
  *   is another one; `state_conflict` while an index is built; `overloaded` where the table is in use for long
  */
-export async function evolve(
+export async function changeSchema(
   scope: AdminScope,
   id: string,
   change: Change,
@@ -57,12 +57,16 @@ export async function evolve(
     const ref = refOf(row)
     await refuseWhileBuilding(scope, ref, row)
     const asked = { ...askedOf(row.indexes), ...change }
-    const made = await declare(scope, askingOf(row, asked, hasDocumentStore(scope)), beforeOf(row, change))
+    const made = await buildDeclaration(
+      scope,
+      requestOf(row, asked, hasDocumentStore(scope)),
+      beforeOf(row, change),
+    )
     if (
       made.columns.reduce((most, { column }) => Math.max(most, Number(column.slice(1))), 0) >
       LIMITS.tableColumnsEverMax
     )
-      throw wornOut()
+      throw columnsExhausted()
     const evolved = await once(scope, { row, ref, made, asked })
     if (evolved === undefined) continue
     forgetIn(scope, ref, memoKey(row.collection))
@@ -73,24 +77,24 @@ export async function evolve(
 
 export interface Evolved {
   readonly schema: Schema
-  readonly building?: Building
+  readonly building?: IndexBuild
 }
 
 interface Attempt {
   readonly row: Row
   readonly ref: WorkspaceRef
-  readonly made: Made
+  readonly made: BuiltDeclaration
   readonly asked: Change
 }
 
 /** @returns undefined where somebody else changed it meanwhile */
 async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | undefined> {
   const { row, ref, made, asked } = attempt
-  const examination = new Examination(row.collection, toDeclaration(row), made.prepared)
+  const scan = new ExistingDocumentsScan(row.collection, toDeclaration(row), made.prepared)
   const mode = asked.mode ?? row.mode
   try {
     const mark = needsExamination(row, made, mode)
-      ? await beforehand(insideOf(scope, ref), examination)
+      ? await validateExisting(insideOf(scope, ref), scan)
       : undefined
     return await scope.transaction(ref, async (held) => {
       // The row before the table, as whoever withdraws a declaration takes them.
@@ -98,7 +102,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (own === undefined) return undefined
-      if (mark !== undefined) await meanwhile(insideOf(held, ref), examination, mark)
+      if (mark !== undefined) await validateConcurrent(insideOf(held, ref), scan, mark)
       await held.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(made.schema)}::jsonb,
           ${mode}, ${JSON.stringify(made.columns)}::jsonb, ${JSON.stringify(made.indexes)}::jsonb,
@@ -117,20 +121,20 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
 }
 
 /** Documents of a schema that was enforced fit it, and so whatever widens it. */
-function needsExamination(row: Row, made: Made, mode: string): boolean {
+function needsExamination(row: Row, made: BuiltDeclaration, mode: string): boolean {
   if (mode !== 'enforce') return false
-  return row.mode !== 'enforce' || !widens(toDeclaration(row).schema.schema, made.prepared.schema)
+  return row.mode !== 'enforce' || !isCompatible(toDeclaration(row).schema.schema, made.prepared.schema)
 }
 
 /** All documents while others write, then what was written meanwhile, until that is little. @returns the mark */
-async function beforehand(inside: WorkspaceScope, examination: Examination): Promise<string> {
-  let mark = await examination.mark(inside)
-  await examination.all(inside)
+async function validateExisting(inside: WorkspaceScope, scan: ExistingDocumentsScan): Promise<string> {
+  let mark = await scan.mark(inside)
+  await scan.all(inside)
   for (let round = 0; round < CATCHING_UP_MAX; round++) {
-    const next = await examination.mark(inside)
-    const ids = await examination.since(inside, mark)
+    const next = await scan.mark(inside)
+    const ids = await scan.since(inside, mark)
     if (ids.length < LIMITS.examinedWhileLockedMax) break
-    await examination.these(inside, ids)
+    await scan.these(inside, ids)
     mark = next
   }
   return mark
@@ -138,9 +142,13 @@ async function beforehand(inside: WorkspaceScope, examination: Examination): Pro
 const CATCHING_UP_MAX = 10
 
 /** Nobody writes from here to the end of the transaction. */
-async function meanwhile(inside: WorkspaceScope, examination: Examination, mark: string): Promise<void> {
-  await examination.lock(inside)
-  await examination.these(inside, await examination.since(inside, mark))
+async function validateConcurrent(
+  inside: WorkspaceScope,
+  scan: ExistingDocumentsScan,
+  mark: string,
+): Promise<void> {
+  await scan.lock(inside)
+  await scan.these(inside, await scan.since(inside, mark))
 }
 
 async function read(scope: AdminScope, id: string): Promise<Row> {
@@ -170,11 +178,11 @@ async function refuseWhileBuilding(scope: AdminScope, ref: WorkspaceRef, row: Ro
   })
 }
 
-function askingOf(
+function requestOf(
   row: Row,
-  asked: Change & Pick<Asking, 'indexes' | 'unique'>,
+  asked: Change & Pick<DeclarationRequest, 'indexes' | 'unique'>,
   hasDocumentStore: boolean,
-): Asking {
+): DeclarationRequest {
   const { schema, mode, access, store } = row
   return { schema, mode, access, ...asked, store, hasDocumentStore }
 }
@@ -200,14 +208,14 @@ const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Ch
 const highest = (last: number, names: readonly string[]) =>
   Math.max(last, ...names.map((name) => Number(name.slice(1))))
 
-const wornOut = () =>
+const columnsExhausted = () =>
   new Problem('state_conflict', {
     detail: `The collection's table has had ${LIMITS.tableColumnsEverMax} columns in its life, which is all that it takes.`,
     hint: 'Declare another collection, and copy the documents.',
   })
 
 /** A document that does not fit, with the first of its faults. */
-interface Offence {
+interface InvalidDocument {
   readonly id: string
   readonly pointer: string
   readonly detail: string
@@ -216,13 +224,13 @@ interface Offence {
 const ALL: Filter = { kind: 'all', of: [] }
 const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
-export class Examination {
+export class ExistingDocumentsScan {
   readonly #collection: string
   readonly #was: Declaration
   readonly #schema: Prepared
   readonly #untilMs = Date.now() + LIMITS.examinationMs
   readonly #turns = new Turns(LIMITS.examinationMs)
-  readonly #offending: Offence[] = []
+  readonly #offending: InvalidDocument[] = []
   #seen = 0
 
   /** @param was the declaration under which the documents are kept */
@@ -315,7 +323,7 @@ export class Examination {
     const found = this.#turns.take(() => validateDocument(this.#schema, fields))
     if (!isPending(found)) return found
     try {
-      return await faultsInThread(scope, found, this.#turns)
+      return await validateInThread(scope, found, this.#turns)
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'validation_too_costly') throw error
       return [{ pointer: '', detail: error.message }]
@@ -342,5 +350,5 @@ export class Examination {
 const tooMany = (seen: number) =>
   new Problem('query_timeout', {
     detail: `${seen} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
-    hint: 'A change that surely takes every document needs no examination: see docs/schemas.md.',
+    hint: 'A change that surely takes every document needs no scan: see docs/schemas.md.',
   })

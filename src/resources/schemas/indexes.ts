@@ -41,13 +41,13 @@ export interface Index extends Static<typeof IndexShown> {
   readonly columns: readonly string[]
 }
 
-export interface Asked {
+export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
   readonly unique: readonly (readonly string[])[]
 }
 
 /** What is asked for, in one form: unique ones last, none twice. */
-export function wantedOf({ indexes, unique }: Asked): Wanted[] {
+export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
   const wanted = [
     ...indexes.map(({ fields }) => ({ fields, unique: false })),
     ...unique.map((fields) => ({ fields, unique: true })),
@@ -60,7 +60,7 @@ interface Wanted {
 }
 
 /** What a declaration has, as it would be asked for. */
-export const askedOf = (indexes: readonly Index[]): Asked => ({
+export const askedOf = (indexes: readonly Index[]): RequestedIndexes => ({
   indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
   unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
 })

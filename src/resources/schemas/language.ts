@@ -95,7 +95,7 @@ const shapeOf = (name: string): Shape | undefined =>
   Object.hasOwn(KEYWORDS, name) && !NOT_TAKEN.includes(name) ? KEYWORDS[name] : undefined
 
 /** The shape of a keyword that says something about documents; references are resolved apart. */
-export const saidShapeOf = (name: string): Shape | undefined =>
+export const assertionShapeOf = (name: string): Shape | undefined =>
   name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
 interface Walk {
@@ -240,7 +240,7 @@ class Builder {
   }
 
   #keyword(made: Made, name: string, value: unknown): void {
-    const shape = saidShapeOf(name)
+    const shape = assertionShapeOf(name)
     if (shape !== undefined) made.said.push([name, this.#below(made, shape, value)])
   }
 

@@ -17,8 +17,8 @@ import { OperationRecord } from '../operations.ts'
 import { ACTIVE, whyInactive } from '../workspaces.ts'
 import { outcomeOf, startBuilding } from './building.ts'
 import { memoKey } from './declarations.ts'
-import { declare } from './declaring.ts'
-import { evolve } from './evolution.ts'
+import { buildDeclaration } from './declaring.ts'
+import { changeSchema } from './evolution.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './indexes.ts'
 
 export const createSchema = onStructure({
@@ -42,7 +42,7 @@ export const createSchema = onStructure({
   },
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
-    const { schema, columns, indexes } = await declare(scope, {
+    const { schema, columns, indexes } = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
@@ -189,7 +189,7 @@ export const updateSchema = onStructure({
   },
   run: async (scope, { id, revision, wait = 0, collection, store, workspace_id, ...change }) => {
     await refuseToMove(scope, id, { collection, store, workspace_id })
-    const { schema, building } = await evolve(scope, id, change, revision)
+    const { schema, building } = await changeSchema(scope, id, change, revision)
     if (building === undefined) return schema
     await startBuilding(scope, building, wait)
     return outcomeOf(scope, building)

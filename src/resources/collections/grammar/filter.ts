@@ -2,7 +2,7 @@
 
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
-import { completed, type Format } from '../../schemas/canonical.ts'
+import { completeTimestamp, type Format } from '../../schemas/canonical.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]
@@ -99,7 +99,7 @@ export type Scalar = string | number | boolean
 export function toType(literal: Literal, type: ScalarType, path: Path): Scalar {
   const found = literal.find((form): form is Scalar => FITS[type](form))
   if (found === undefined) throw mismatch(path, type, JSON.stringify(literal.at(-1)))
-  return type === 'timestamptz' ? (completed(String(found)) ?? found) : found
+  return type === 'timestamptz' ? (completeTimestamp(String(found)) ?? found) : found
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
@@ -109,7 +109,7 @@ const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
   bigint: (form) => typeof form === 'number',
   'double precision': (form) => typeof form === 'number',
   boolean: (form) => typeof form === 'boolean',
-  timestamptz: (form) => typeof form === 'string' && !Number.isNaN(Date.parse(completed(form) ?? '')),
+  timestamptz: (form) => typeof form === 'string' && !Number.isNaN(Date.parse(completeTimestamp(form) ?? '')),
   uuid: (form) => typeof form === 'string' && UUID.test(form),
 }
 

@@ -58,13 +58,13 @@ function present(path: Path): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return {}
   if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
-  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
 /** There, be it null. */
 function exists(path: Path): MongoFilter {
   if (oursAt(path) !== undefined) return {}
-  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true } })))
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true } })))
 }
 
 /** A test of a value of its own, not of what is inside it. */
@@ -73,7 +73,7 @@ type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
 function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return ofOurs(ours, path, test)
-  const somewhere = (holds: (at: string) => MongoFilter) => someOf(placesOf(path).map(holds))
+  const somewhere = (holds: (at: string) => MongoFilter) => someOf(locationsOf(path).map(holds))
   if (test.op === 'at') return somewhere((at) => below(at, test.steps, test.value))
   if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
   if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
@@ -83,7 +83,7 @@ function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
 }
 
 /** Whole numbers may each be a member or an index, so a path may lead to several places. */
-function placesOf(path: Path): string[] {
+function locationsOf(path: Path): string[] {
   return path.reduce<string[]>(
     (places, name) =>
       places.flatMap((at) => [memberOf(at, name), ...(isIndex(name) ? [elementOf(at, name)] : [])]),
@@ -199,9 +199,9 @@ export const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length ===
 export const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
 
 /** Places are named from the document; those inside an element, from the element, which itself is ''. */
-const placeOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
-export const memberOf = (at: string, name: string) => placeOf(at, storedName(name))
-export const elementsOf = (at: string) => placeOf(at, ARRAY)
+const locationOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
+export const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
+export const elementsOf = (at: string) => locationOf(at, ARRAY)
 export const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
 
 /** The array at a place has each of the values, one of them, or no others. */

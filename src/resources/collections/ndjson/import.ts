@@ -8,9 +8,9 @@ import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { Turns } from '../../../platform/turns.ts'
 import type { Fields } from '../fields.ts'
-import { type Collection, type Create, refusalOf, type Store } from '../store.ts'
-import { inCollection, type Right } from '../stores.ts'
-import { judgedApart, planAlone } from '../wishes.ts'
+import { type Collection, type Create, problemOf, type Store } from '../store.ts'
+import { type Right, withCollection } from '../stores.ts'
+import { planBlind, validatePlanned } from '../wishes.ts'
 
 interface LineFault {
   readonly line: number
@@ -86,7 +86,7 @@ class Import {
 
   async take(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     // Refused before any of it is read.
-    await inCollection(this.#scope, this.#into.collection, RIGHTS, async () => {})
+    await withCollection(this.#scope, this.#into.collection, RIGHTS, async () => {})
     let read = 0
     for await (const lines of linesOf(chunks, LIMITS.bodyBytesMax)) {
       for (const line of lines) {
@@ -116,7 +116,7 @@ class Import {
   /** Where some are refused, each half is tried by itself, down to the line that is guilty. */
   async #settle(entries: readonly Entry[]): Promise<void> {
     const { collection: name } = this.#into
-    const tried = await inCollection(this.#scope, name, RIGHTS, ({ store, collection }) =>
+    const tried = await withCollection(this.#scope, name, RIGHTS, ({ store, collection }) =>
       this.#attempt(store, collection, entries),
     )
     const line = entries.at(-1)?.line ?? 0
@@ -137,7 +137,7 @@ class Import {
     try {
       const added = await store.add(this.#scope, collection, creates)
       if ('made' in added) return { made: added.made, existing: creates.length - added.made, faults }
-      return { refused: refusalOf(added) ?? new Problem('conflict') }
+      return { refused: problemOf(added) ?? new Problem('conflict') }
     } catch (error) {
       if (error instanceof Problem && OF_A_LINE.has(error.code)) return { refused: error }
       throw error
@@ -174,8 +174,8 @@ async function planned(
     try {
       if (asked instanceof Problem) throw asked
       const { data } = asked
-      const plan = turns.take(() => planAlone(collection, { op: 'create', data }, asked.id))
-      const { change } = await judgedApart(scope, plan, turns)
+      const plan = turns.take(() => planBlind(collection, { op: 'create', data }, asked.id))
+      const { change } = await validatePlanned(scope, plan, turns)
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error

@@ -13,7 +13,7 @@ import { CollectionName, type Shown } from '../fields.ts'
 import { readOrder, readSelection } from '../grammar/order.ts'
 import { readFilters } from '../grammar/url.ts'
 import { Filters, Order, Select } from '../operations.ts'
-import { type Asked, pageOf } from '../page.ts'
+import { type PageQuery, pageOf } from '../page.ts'
 import { importLines, seeded } from './import.ts'
 
 const NDJSON = 'application/x-ndjson'
@@ -121,7 +121,7 @@ export const exportDocuments = inWorkspace({
     }),
 })
 
-type Query = Omit<Asked, 'size' | 'after'>
+type Query = Omit<PageQuery, 'size' | 'after'>
 
 /**
  * The first page is read before anything is sent, so that what is wrong with the query is told as such.

@@ -6,10 +6,10 @@ import { changeRefused, failedStatement, violated } from '../../../platform/pg/e
 import { commas, type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { Turns } from '../../../platform/turns.ts'
-import type { Change, Collection, Outcome, Place, Query, Store, Stored, Write } from '../store.ts'
+import type { Change, Collection, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement, type Purpose } from './write.ts'
+import { blindCreateStatement, changeStatement, createStatement, type StatementPurpose } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -32,7 +32,7 @@ export const postgresStore: Store = {
       ? scope.along('reading', ...statements)
       : scope.batch(...statements))
     const missed = places.filter((_, index) => found[index]?.[0] === undefined)
-    await refuseDeclared(
+    await checkDeclarations(
       scope,
       missed.map(({ collection }) => collection),
     )
@@ -50,14 +50,14 @@ export const postgresStore: Store = {
       query,
       collection.declared !== undefined,
     )
-    if (rows.length === 0) await refuseDeclared(scope, [collection])
+    if (rows.length === 0) await checkDeclarations(scope, [collection])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes, marks = []) => {
     const outcomes = await tryAll(scope, writes, marks)
     const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
-    await refuseDeclared(
+    await checkDeclarations(
       scope,
       missed.map(({ collection }) => collection),
     )
@@ -198,7 +198,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
 
-const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): Purpose => ({
+const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): StatementPurpose => ({
   ...{ collection: name, oneOfMany },
   anonReads: anon.read,
 })
@@ -215,7 +215,7 @@ async function withExisting(
   writes: readonly Write[],
   outcomes: (Outcome | undefined)[],
 ): Promise<Outcome[]> {
-  const places = writes.flatMap(({ collection, change }, index): Place[] =>
+  const places = writes.flatMap(({ collection, change }, index): DocumentLocation[] =>
     outcomes[index] === undefined ? [{ collection, id: change.id }] : [],
   )
   const found = places.length === 0 ? [] : await postgresStore.read(scope, places)
@@ -306,7 +306,7 @@ function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefine
 }
 
 /** What is remembered of a collection is out of date. */
-export class DeclaredMeanwhile extends Error {}
+export class StaleDeclarationError extends Error {}
 
 /**
  * Asks if one of them is declared that was taken for undeclared, or closed to anon keys that was taken for open. A table
@@ -314,7 +314,7 @@ export class DeclaredMeanwhile extends Error {}
  * be an empty success.
  * @throws DeclaredMeanwhile
  */
-export async function refuseDeclared(
+export async function checkDeclarations(
   scope: WorkspaceScope,
   collections: readonly Collection[],
 ): Promise<void> {
@@ -325,5 +325,5 @@ export async function refuseDeclared(
   const found = await scope.rows(sql`
     select from schemas where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb))
     union all select where ${mayBeClosed}::boolean and tenon.anon_workspace() is null limit 1`)
-  if (found.length > 0) throw new DeclaredMeanwhile()
+  if (found.length > 0) throw new StaleDeclarationError()
 }

@@ -9,60 +9,61 @@ import { split, type Table, type TableColumn } from './table.ts'
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** What comes back of a row. */
-const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
+const shown = ({ oneOfMany }: StatementPurpose): Sql =>
+  oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
 /** New rows, read back; those whose id is there already are left out. */
-export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
+export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
   const { oneOfMany } = purpose
   if (only !== undefined && more.length === 0) {
     const row = newRow(table, purpose, only)
     const alone = creatingOne(table, row)
-    return oneOfMany ? alone : withKind(alone, row, kindOf(table, 'create', creatingGiven(table)))
+    return oneOfMany ? alone : withKind(alone, row, statementKind(table, 'create', creatingGiven(table)))
   }
   const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
   return creatingAll(table, { purpose, rest: JSON.stringify(rows) })
 }
 
 /** Ids come back in small letters. */
-const withKind = (alone: Sql, item: Filling, kind: Kind<Filling>): Sql =>
+const withKind = (alone: Sql, item: StatementParams, kind: Kind<StatementParams>): Sql =>
   alone.as({ kind: kind as Kind, key: (item.id ?? '').toLowerCase(), item })
 
-function creatingOne(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+function creatingOne(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const written = sql`${inserting(table, sql`values (${rowOf(table, source)})`)} ${unlessThere(table)}`
   const line = sql`select id, version, ${source.text} as document from written`
-  return sql`with written as (${written}), told as (${tell(filling, 'created', line)})
-    select ${shown(filling.purpose)} from written`
+  return sql`with written as (${written}), told as (${tell(params, 'created', line)})
+    select ${shown(params.purpose)} from written`
 }
 
 /** Of several callers, to each of whom the text is his own. */
-const creatingGiven = (table: Table) => (filling: Filling) => {
-  const written = sql`${inserting(table, sql`select ${rowOf(table, GIVEN)} from given`)} ${unlessThere(table)}`
-  const line = sql`select id, version, ${GIVEN.text} as document from written join given on given_id = id`
-  return sql`with ${given(filling)}, written as (${written}), told as (${tell(filling, 'created', line)})
+const creatingGiven = (table: Table) => (params: StatementParams) => {
+  const written = sql`${inserting(table, sql`select ${rowOf(table, BATCH_PARAMS)} from given`)} ${unlessThere(table)}`
+  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join given on given_id = id`
+  return sql`with ${given(params)}, written as (${written}), told as (${tell(params, 'created', line)})
     select written.*, id as given_id from written`
 }
 
 /** Of one caller. */
-function creatingAll(table: Table, filling: Filling): Sql {
-  const written = sql`${inserting(table, rowsOf(table, filling))} ${unlessThere(table)}`
-  return sql`with written as (${written}), told as (${tell(filling, 'created', linesOf(documentOf(table)))})
-    select ${shown(filling.purpose)} from written`
+function creatingAll(table: Table, params: StatementParams): Sql {
+  const written = sql`${inserting(table, rowsOf(table, params))} ${unlessThere(table)}`
+  return sql`with written as (${written}), told as (${tell(params, 'created', linesOf(documentOf(table)))})
+    select ${shown(params.purpose)} from written`
 }
 
 const unlessThere = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
 /** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
-export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
-  const filling = newRow(table, purpose, create)
-  const source = ownValues(filling)
+export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
+  const params = newRow(table, purpose, create)
+  const source = ownValues(params)
   const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
-  return sql`with told as (${tell(filling, 'created', line)})
+  return sql`with told as (${tell(params, 'created', line)})
     ${inserting(table, sql`values (${rowOf(table, source)})`)}`
 }
 
-function newRow(table: Table, purpose: Purpose, { id, content }: Create): Filling {
+function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create): StatementParams {
   const { typed, rest } = split(table, content.fields)
   return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
 }
@@ -76,7 +77,7 @@ const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
   sql`${table.stamp.values}${id}, ${commas([...table.columns.map(value), rest])}`
 
 /** Several rows in one value, so that the text of the statement does not grow with them. */
-function rowsOf(table: Table, { rest }: Filling): Sql {
+function rowsOf(table: Table, { rest }: StatementParams): Sql {
   const values = commas([
     ...table.columns.map((column) => fromJson(sql`(v -> 'typed')`, column)),
     sql`v -> 'rest'`,
@@ -89,7 +90,11 @@ function rowsOf(table: Table, { rest }: Filling): Sql {
  * A change of a row that is there. Where it cannot be made, the one row that comes back has no id and `current` says
  * what is in the way; null where there is nothing.
  */
-export function changeStatement(table: Table, purpose: Purpose, change: Exclude<Change, Create>): Sql {
+export function changeStatement(
+  table: Table,
+  purpose: StatementPurpose,
+  change: Exclude<Change, Create>,
+): Sql {
   const { verb, id, ifVersions } = change
   const { oneOfMany } = purpose
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
@@ -109,7 +114,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const alone = updating(table, row, sets)
   return oneOfMany
     ? alone
-    : withKind(alone, row, kindOf(table, `update ${shape}`, updatingGiven(table, sets)))
+    : withKind(alone, row, statementKind(table, `update ${shape}`, updatingGiven(table, sets)))
 }
 
 const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = ${id}`
@@ -118,34 +123,34 @@ const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = 
 const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
-function deleting(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+function deleting(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const here = hereIn(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const told = tell(filling, 'deleted', linesOf(sql`null::json`))
-  return reported(filling, currentOf(table, here), { written, told })
+  const told = tell(params, 'deleted', linesOf(sql`null::json`))
+  return reported(params, currentOf(table, here), { written, told })
 }
 
 /** Nothing is changed, so nobody is told. */
-function reading(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+function reading(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const here = hereIn(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
-  return reported(filling, currentOf(table, here), { written })
+  return reported(params, currentOf(table, here), { written })
 }
 
-function updating(table: Table, filling: Filling, made: MakeSets): Sql {
-  const source = ownValues(filling)
+function updating(table: Table, params: StatementParams, made: MakeSets): Sql {
+  const source = ownValues(params)
   const { written, current } = updated(table, source, made(source), sql``)
-  const told = tell(filling, 'updated', linesOf(documentOf(table)))
-  return reported(filling, current, { written, told })
+  const told = tell(params, 'updated', linesOf(documentOf(table)))
+  return reported(params, current, { written, told })
 }
 
 /** Of several callers; of each, the row or what is in the way. */
-const updatingGiven = (table: Table, made: MakeSets) => (filling: Filling) => {
-  const { written, current } = updated(table, GIVEN, made(GIVEN), sql`from given`)
-  const told = tell(filling, 'updated', linesOf(documentOf(table)))
-  return sql`with ${given(filling)}, written as (${written}), told as (${told})
+const updatingGiven = (table: Table, made: MakeSets) => (params: StatementParams) => {
+  const { written, current } = updated(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from given`)
+  const told = tell(params, 'updated', linesOf(documentOf(table)))
+  return sql`with ${given(params)}, written as (${written}), told as (${told})
     select given_id, written.*, case when written.id is null then ${current} end as current
     from given left join written on written.id = given_id`
 }
@@ -169,7 +174,7 @@ interface Made {
   readonly told?: Sql
 }
 
-function reported({ purpose }: Filling, found: Sql, { written, told }: Made): Sql {
+function reported({ purpose }: StatementParams, found: Sql, { written, told }: Made): Sql {
   const line = told === undefined ? sql`` : sql`, told as (${told})`
   const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
   return sql`with written as (${written})${line}
@@ -183,7 +188,7 @@ const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 const linesOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
 
 /** A line of the outbox for each row that was written. */
-const tell = ({ purpose }: Filling, verb: Verb, lines: Sql): Sql =>
+const tell = ({ purpose }: StatementParams, verb: Verb, lines: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
     select ${purpose.collection}, ${verb}, id, version, document,
       coalesce(octet_length(document::text), 0), ${purpose.anonReads}
@@ -220,7 +225,7 @@ const replaced =
   }
 
 /** What the statements are for, besides the table. */
-export interface Purpose {
+export interface StatementPurpose {
   readonly collection: string
   /** Whether anon keys may read it, now: what is told is theirs to hear. */
   readonly anonReads: boolean
@@ -232,8 +237,8 @@ export interface Purpose {
 }
 
 /** The values of one statement: those that it asks for. */
-export interface Filling {
-  readonly purpose: Purpose
+export interface StatementParams {
+  readonly purpose: StatementPurpose
   /** Of the document. */
   readonly id?: string
   /** By column. */
@@ -251,15 +256,20 @@ export interface Filling {
 }
 
 /** Kinds by table, then by what the text of their statement depends on: statements are joined if their kind is the same value. */
-const KINDS = new WeakMap<Table, LRUCache<string, Kind<Filling>>>()
+const KINDS = new WeakMap<Table, LRUCache<string, Kind<StatementParams>>>()
 
 /** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
-export function kindOf(table: Table, shape: string, build: (filling: Filling) => Sql): Kind<Filling> {
-  const kinds = KINDS.get(table) ?? new LRUCache<string, Kind<Filling>>({ max: LIMITS.statementShapesMax })
+export function statementKind(
+  table: Table,
+  shape: string,
+  build: (params: StatementParams) => Sql,
+): Kind<StatementParams> {
+  const kinds =
+    KINDS.get(table) ?? new LRUCache<string, Kind<StatementParams>>({ max: LIMITS.statementShapesMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known
-  const join: Kind<Filling>['join'] = (items) => {
+  const join: Kind<StatementParams>['join'] = (items) => {
     const [first] = items
     if (first === undefined) throw new TypeError('there is something to say')
     return build({ purpose: first.purpose, rows: `[${items.map(rowJson).join()}]` })
@@ -269,7 +279,7 @@ export function kindOf(table: Table, shape: string, build: (filling: Filling) =>
   return kind
 }
 
-const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: Filling): string =>
+const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: StatementParams): string =>
   `{"id":${JSON.stringify(id)},"typed":${JSON.stringify(typed)},"rest":${rest},"versions":${versions ?? 'null'},${JSON.stringify(
     { text, names },
   ).slice(1)}`
@@ -285,25 +295,25 @@ export interface Source {
 }
 
 /** From its own values; those that stand in several places are sent once. */
-export function ownValues(filling: Filling): Source {
+export function ownValues(params: StatementParams): Source {
   const [id, versions, rest, names] = [
-    Sql.shared(filling.id),
-    Sql.shared(filling.versions),
-    Sql.shared(filling.rest),
-    Sql.shared(filling.names),
+    Sql.shared(params.id),
+    Sql.shared(params.versions),
+    Sql.shared(params.rest),
+    Sql.shared(params.names),
   ]
   return {
     id: sql`${id}::uuid`,
     versions: sql`${versions}::jsonb`,
     rest: sql`${rest}::jsonb`,
     names: sql`${names}::text[]`,
-    text: sql`${filling.text}::json`,
-    value: (column) => columnValue(column, filling),
+    text: sql`${params.text}::json`,
+    value: (column) => columnValue(column, params),
   }
 }
 
 /** From the rows of {@link given}. */
-export const GIVEN: Source = {
+export const BATCH_PARAMS: Source = {
   id: sql`given_id`,
   versions: sql`given_versions`,
   rest: sql`given_rest`,
@@ -316,7 +326,7 @@ export const GIVEN: Source = {
  * Several documents in one value, so that the text of the statement does not grow with them. How many they are is hidden
  * from the planner, which would make a plan for each number.
  */
-export const given = ({ rows }: Filling): Sql => sql`given as (
+export const given = ({ rows }: StatementParams): Sql => sql`given as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
     v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
@@ -326,7 +336,7 @@ export function fromJson(base: Sql, { column, type }: TableColumn): Sql {
   return type === 'jsonb' ? sql`${base} -> ${column}::text` : sql`(${base} ->> ${column}::text)${CASTS[type]}`
 }
 
-function columnValue({ column, type }: TableColumn, { typed }: Filling): Sql {
+function columnValue({ column, type }: TableColumn, { typed }: StatementParams): Sql {
   const value = typed?.[column] ?? null
   const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
   return sql`${sent}${CASTS[type]}`
