@@ -59,7 +59,7 @@ export interface CatalogueFunction {
   readonly stores?: true
 }
 
-/** What the compiler is told of each: its arguments, so that a wrong one is a fault of the definition. */
+/** The arguments of each function, so that the compiler reports a wrong one. */
 export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
   CALLABLE.map((operation) => {
     const { name, summary, input } = operation

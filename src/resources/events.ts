@@ -116,7 +116,7 @@ function collectionOf(topic: string): string | undefined {
   return name === '*' ? undefined : name
 }
 
-/** Whether anon keys may read a collection, and whether the workspace's setting decides that. */
+/** True in `reads` if anon keys may read a collection; in `isDefault` if the workspace's setting decides that. */
 async function readingOf(scope: WorkspaceScope, collection: string) {
   const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
   return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }

@@ -1,4 +1,4 @@
-/** Several changes in one call: all or none, or each by itself. */
+/** Operations that change several documents in one call: all or none, or each by itself. */
 
 import Type, { type Static } from 'typebox'
 import { isUuid } from '../../core/ids.ts'
@@ -160,7 +160,7 @@ function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
   }
 }
 
-/** What each takes: the members it must have, and those it may. */
+/** The required and the optional members of each operation. */
 const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
   create: [['data'], []],
   update: [

@@ -1,4 +1,4 @@
-/** A query under a declaration: its names are declared where the schema is closed, its literals have their types. */
+/** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
 
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { Problem, type ProblemCode } from '../../core/problem.ts'
@@ -37,7 +37,7 @@ const OURS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
  * The names that documents may have at the top; undefined where they may have others. Where the schema is not
- * enforced they may whatever it says, and a pattern names nobody knows how many.
+ * enforced, documents may have any names, and the names that a pattern matches are unbounded.
  */
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined

@@ -92,7 +92,7 @@ export function checkFields(fields: Fields): Content {
   return { fields, text }
 }
 
-/** Written before it is walked, which takes far longer: of a body of megabytes nobody looks at each value. */
+/** Serializes before the walk, which is far slower: a body of megabytes is rejected without a look at each value. */
 function textOf(fields: Fields): string {
   const text = written(fields)
   const bytes = Buffer.byteLength(text)
@@ -101,7 +101,7 @@ function textOf(fields: Fields): string {
   throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
 }
 
-/** What is nested deeper than the stack has no text; the walk, which goes no deeper than it may, says so. */
+/** Returns no text if the nesting exceeds the stack; the walk, whose depth is bounded, reports the fault. */
 function written(fields: Fields): string {
   try {
     return JSON.stringify(fields)
@@ -174,7 +174,7 @@ function faultOfName(name: string, measure: Measure): Fault | undefined {
   )
 }
 
-/** What of a single value would not read back the same. */
+/** Finds a value that would not read back the same. */
 function faultOf(value: unknown, measure: Measure): Fault | undefined {
   if (typeof value === 'string') return faultOfText(value, measure)
   if (typeof value !== 'number') return undefined

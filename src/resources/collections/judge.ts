@@ -5,13 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { Turns } from '../../platform/turns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import {
-  type Fault,
-  isPending,
-  type Validation,
-  validateChange,
-  validateDocument,
-} from '../schemas/validate.ts'
+import { type Fault, isPending, type Validation, validateDocument } from '../schemas/validate.ts'
 import { inThread } from '../threads/run.ts'
 import type { Collection } from './store.ts'
 
@@ -28,25 +22,14 @@ interface Pending {
 
 export const isDeferred = (judgement: ValidationOutcome): judgement is Pending => 'validation' in judgement
 
-/** Judges a whole document. @throws Problem `schema_violation` where the schema is enforced */
-export function checkDocument(collection: Collection, fields: Fields): ValidationOutcome {
-  return validated(collection, fields, validateDocument)
-}
-
-/** Whether fields that are set can be judged without the others. */
-export function canValidatePartially({ declared }: Collection): boolean {
-  return declared === undefined || declared.mode === 'off' || declared.schema.separable
-}
-
-/** The same for fields that are set in a document, where they can be judged alone. */
-export function checkChange(collection: Collection, fields: Fields): ValidationOutcome {
-  return validated(collection, fields, validateChange)
-}
-
-function validated(
+/**
+ * Validates a whole document, or with `validateChange` the fields that a change sets ({@link canValidatePartially}).
+ * @throws Problem `schema_violation` if the schema is enforced
+ */
+export function checkDocument(
   { declared }: Collection,
   fields: Fields,
-  validate: typeof validateDocument,
+  validate = validateDocument,
 ): ValidationOutcome {
   if (declared === undefined || declared.mode === 'off') return []
   const result = validate(declared.schema, fields)
@@ -54,8 +37,12 @@ function validated(
   return enforce(declared.mode, result)
 }
 
+/** True if the fields that are set can be validated without the others. */
+export const canValidatePartially = ({ declared }: Collection): boolean =>
+  declared === undefined || declared.mode === 'off' || declared.schema.separable
+
 /**
- * Judges in a worker thread what takes many steps.
+ * Runs a deferred validation in a worker thread.
  * @param turns are charged with its CPU time
  * @throws Problem as {@link checkDocument} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
  *   `overloaded`

@@ -90,7 +90,7 @@ const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index
 const PURPOSE = 'cursor'
 const PREFIX = 'c1_'
 
-/** What the cursor is good for: a digest of the query that made it. */
+/** The digest of the query that a cursor belongs to. */
 export function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
   return createHash('sha256')
     .update(JSON.stringify([collection, filter, order]))

@@ -9,12 +9,12 @@ import type { AnonAccess, Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
 import type { Filter, OrderKey } from './grammar/filter.ts'
 
-/** What is known of a collection before any of its documents is touched. */
+/** A collection as it is known before any of its documents is read. */
 export interface Collection {
   readonly name: string
-  /** Undefined where nobody declared it. */
+  /** Undefined if the collection is not declared. */
   readonly declared?: Declaration
-  /** What anon keys may do in it. */
+  /** The rights of anon keys in it. */
   readonly anon: AnonAccess
 }
 
@@ -32,7 +32,7 @@ export interface Stored {
   /** RFC 3339, milliseconds. */
   readonly created_at: string
   readonly updated_at: string
-  /** Where the collection's schema is there to warn: what of it the document does not fit. */
+  /** The faults of the document against a schema in mode `warn`. */
   readonly warnings?: readonly Fault[]
 }
 
@@ -46,7 +46,7 @@ export interface Query {
   readonly limit: number
   /** The names at the top that are shown; absent where all are. */
   readonly selected?: readonly string[]
-  /** Whether all that the filter finds are counted: one by one, or, where they are many, as well as can be guessed. */
+  /** Requests the number of all documents that match: exact, or estimated if they are many. */
   readonly count?: Count
 }
 
@@ -54,7 +54,7 @@ export type Count = 'exact' | 'estimated'
 
 interface Listed {
   readonly rows: Stored[]
-  /** Where it was asked for: of all that the filter finds, on whatever page. */
+  /** The number of all documents that match, if it was requested. */
   readonly total?: number
 }
 
@@ -90,7 +90,7 @@ export interface Write {
   readonly change: Change
 }
 
-/** What became of a change. `current`: the document is there, but at another version, or would become too large. */
+/** The outcome of a change. `current`: the document exists at another version, or would become too large. */
 export type Outcome =
   /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
   | { readonly version: number; readonly stored?: Stored }

@@ -1,4 +1,4 @@
-/** Which store a collection is in, what is known of it, and what the caller may do there. */
+/** Resolves a collection to its store and declaration, and authorizes the caller. */
 
 import { Problem } from '../../core/problem.ts'
 import { documentsOf } from '../../platform/capabilities.ts'
@@ -11,7 +11,7 @@ import { mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
 
-/** What may be done with documents; anon keys need to be let. */
+/** A right in a collection, which anon keys must be granted. */
 export type Right = keyof AnonAccess
 
 export interface CollectionLocation {
@@ -88,7 +88,7 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
   }
 }
 
-/** Whether anon keys may write at all; each change is permitted by itself before. */
+/** True if anon keys may write at all; each change is authorized before. */
 const lets = (anon: AnonAccess) => anon.create || anon.update || anon.delete
 
 /** The policies say the same; here it gets a reason. */

@@ -6,11 +6,10 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Turns } from '../../platform/turns.ts'
 import { sortKey } from '../schemas/canonical.ts'
 import { withDefaults } from '../schemas/columns.ts'
-import type { Fault } from '../schemas/validate.ts'
+import { type Fault, validateChange } from '../schemas/validate.ts'
 import { after, checkFields, type Fields } from './fields.ts'
 import {
   canValidatePartially,
-  checkChange,
   checkDocument,
   checkInThread,
   isDeferred,
@@ -45,7 +44,7 @@ export type DocumentCommand =
   | ({ readonly op: 'increment'; readonly field: string; readonly by: number } & OnOne)
   | ({ readonly op: 'delete' } & OnOne)
 
-/** What anon keys need for it. What was read shows in what comes back, but for a new document. */
+/** The rights that anon keys need. All but a create also need to read, since the reply shows the document. */
 export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> = {
   create: ['create'],
   upsert: ['read', 'create', 'update'],
@@ -66,7 +65,7 @@ export interface Planned {
   readonly again: boolean
 }
 
-/** Whether the change can be told without the document. */
+/** True if the change can be planned without reading the document. */
 export function isBlindWrite(collection: Collection, command: DocumentCommand): boolean {
   if (command.op === 'update')
     return (
@@ -79,7 +78,7 @@ export function isBlindWrite(collection: Collection, command: DocumentCommand): 
 export function planBlind(collection: Collection, command: DocumentCommand, newId: string): Planned {
   if (command.op === 'create') return creation(collection, command.data, newId)
   if (command.op !== 'update' && command.op !== 'replace' && command.op !== 'delete')
-    throw new TypeError(`${command.op} does not stand planIndependent`)
+    throw new TypeError(`${command.op} is not planned without its document`)
   const at = { id: command.id, ...(command.ifVersions !== undefined && { ifVersions: command.ifVersions }) }
   if (command.op === 'delete') return { change: { verb: 'delete', ...at }, warnings: [], again: false }
   if (command.op === 'replace') {
@@ -87,13 +86,13 @@ export function planBlind(collection: Collection, command: DocumentCommand, newI
     return { change: { verb: 'replace', ...at, content }, warnings, again: false }
   }
   const content = checkFields(command.data)
-  const warnings = checkChange(collection, content.fields)
+  const warnings = checkDocument(collection, content.fields, validateChange)
   return { change: { verb: 'update', ...at, content, unset: command.unset }, warnings, again: false }
 }
 
 /**
  * The change of any wish, from what is there. What is judged is the document that comes out; it is written on the
- * condition that nobody else has written meanwhile.
+ * condition that the version is unchanged.
  * @throws Problem where there is nothing, it is at another version, or what came of it may not be
  */
 export function planOnCurrent(

@@ -1,4 +1,4 @@
-/** Changes of documents: planned, written all or none, and planned again where somebody else was first. */
+/** Writes documents: plans all changes, writes all or none, and plans again if another writer came first. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -31,13 +31,13 @@ import {
   type WriteTask,
 } from './wishes.ts'
 
-/** A wish, and the collection it is for. */
+/** A command, and the collection that it is for. */
 export interface WriteRequest {
   readonly collection: string
   readonly command: DocumentCommand
 }
 
-/** How it is done. */
+/** Options of a write. */
 interface WriteOptions {
   /** Those of the request, where it asks for more than this. */
   readonly turns?: Turns
@@ -45,7 +45,7 @@ interface WriteOptions {
   readonly marks?: readonly Sql[]
 }
 
-/** What was made of a wish. */
+/** The result of a command. */
 export interface WriteResult {
   readonly id: string
   readonly created: boolean
@@ -97,7 +97,7 @@ export async function write(
   return done
 }
 
-/** @returns undefined where somebody else was first and all is to be planned again */
+/** @returns undefined if another writer came first and all is to be planned again */
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
@@ -122,7 +122,7 @@ function undefinedOnDeadlock(error: unknown): undefined {
   if (refusal(error) !== 'deadlock') throw error
 }
 
-/** Whether it may be done when it is planned on what is there by now. */
+/** True if the command may succeed when it is planned again on the current document. */
 function isTransient(refused: Outcome, command: DocumentCommand): boolean {
   if ('taken' in refused)
     return command.op === 'upsert' && refused.taken.every((field) => command.on.includes(field))
@@ -152,7 +152,7 @@ function doneOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefi
   return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
 }
 
-/** What is there of each task's document; of a new one, nothing. */
+/** Reads the current document of each task; undefined for a new one. */
 async function currentOf(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],

@@ -151,7 +151,7 @@ async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): P
   return owner
 }
 
-/** Who makes documents in several tables at once may hold what is wanted here: one of the two is let go. */
+/** Repeats the statements after a deadlock with a writer of documents in several tables. */
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
   for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
@@ -167,7 +167,7 @@ async function setAll(scope: AdminScope, owner: Owner, entries: [string, number]
   throw new Problem('overloaded')
 }
 
-/** Locks out whoever counts, then counts what is there: from then on the number is kept by the triggers. */
+/** Locks the counter, then counts the existing rows: from then on triggers keep the number. */
 function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
   const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${workspaceId}, ${name}))`
   if (max === -1) {

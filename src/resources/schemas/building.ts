@@ -1,4 +1,4 @@
-/** Building indexes of a collection with documents: an operation, and a durable workflow with a step for each. */
+/** Builds indexes of a collection with documents: a job, and a durable workflow with a step for each index. */
 
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'

@@ -1,4 +1,4 @@
-/** Texts with a format, as they are compared: one text for each value, however it was written, in code-point order. */
+/** Canonical texts of formatted values: one text for each value, in code-point order. */
 
 /** Formats whose values are more than their text. */
 export const FORMATS = ['date-time', 'date', 'uuid'] as const
@@ -20,7 +20,7 @@ export function canonicalLiteral(format: Format, text: string): string | undefin
   return canonicalOf(format, format === 'date-time' ? (completeTimestamp(text) ?? text) : text)
 }
 
-/** What a member of a document is compared as; itself where its property has no format, or it is not of it. */
+/** The value that a member of a document is compared by; itself if it has no format or does not fit it. */
 export function sortKey(format: Format | undefined, value: unknown): unknown {
   if (format === undefined || typeof value !== 'string') return value
   return canonicalOf(format, value) ?? value
@@ -43,7 +43,7 @@ const CANONICAL: Readonly<Record<Format, (text: string) => string | undefined>> 
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
 
-/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and no year is special to anybody. */
+/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and `Date.UTC` treats no year specially. */
 function dayOf(text: string): number | undefined {
   const [year = 0, month = 0, day = 0] = DATE.exec(text)?.slice(1).map(Number) ?? []
   const time = Date.UTC(year + 400, month - 1, day)

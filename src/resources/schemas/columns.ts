@@ -1,4 +1,4 @@
-/** What declared properties give a collection: typed columns, formats to compare by, defaults. */
+/** Derives typed columns, formats to compare by, and defaults from the declared properties. */
 
 import { isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -58,7 +58,7 @@ export function formatsOf(schema: SchemaObject): Map<string, Format> {
   return new Map(formats)
 }
 
-/** What a table has before its columns change; nothing where it is new. */
+/** The columns of a table before a change; empty if it is new. */
 export interface ColumnsBefore {
   readonly columns: readonly TableColumn[]
   /** The highest number that a column of it ever had. */

@@ -1,4 +1,4 @@
-/** What a collection was declared as: one look-up, remembered for a few seconds. */
+/** Reads the declaration of a collection and caches it for a few seconds. */
 
 import { forget, memo } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
@@ -11,20 +11,20 @@ import { type Prepared, prepare, type SchemaObject } from './language.ts'
 
 export interface Declaration {
   readonly id: string
-  /** The name of its table, which changes with the declaration: whoever knows an old one finds nothing. */
+  /** The name of its table. It changes with the declaration, so a stale name finds no table. */
   readonly relation: string
   readonly store: 'relational' | 'document'
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
-  /** What anon keys may do, as far as the declaration says. */
+  /** The rights of anon keys, as far as the declaration sets them. */
   readonly anon: Partial<AnonAccess>
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
   /** Those of them that are texts and compared as what their format says. */
   readonly formats: ReadonlyMap<string, Format>
-  /** What a document gets where it says nothing: `withDefaults`. */
+  /** The values of absent members: `withDefaults`. */
   readonly defaults: Defaults
 }
 
@@ -35,7 +35,7 @@ export interface AnonAccess {
   readonly delete: boolean
 }
 
-/** What anon keys may do in a collection, declared or not. */
+/** The rights of anon keys in a collection, declared or not. */
 export function anonAccess(
   declared: Pick<Declaration, 'anon'> | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
@@ -65,7 +65,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   }
 }
 
-/** @returns undefined where nobody declared the collection */
+/** @returns undefined if the collection is not declared */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return memo(scope, memoKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`

@@ -1,4 +1,4 @@
-/** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
+/** Builds the row of a declaration from a request, and checks everything that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { AdminScope } from '../../platform/scope.ts'
@@ -31,7 +31,7 @@ export interface DeclarationRequest extends RequestedIndexes {
   readonly schema: unknown
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly access: { readonly anon?: Partial<AnonAccess> }
-  /** Whether documents of the store `document` are outside PostgreSQL. */
+  /** True if documents of the store `document` are outside PostgreSQL. */
   readonly hasDocumentStore: boolean
 }
 

@@ -31,7 +31,7 @@ import type { Prepared } from './language.ts'
 import { type Fault, isPending, validateDocument } from './validate.ts'
 import { isCompatible } from './widens.ts'
 
-/** What of a declaration shall become something else; what is not named stays. */
+/** The changed members of a declaration; absent members stay. */
 export type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
 
 interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection' | 'revision'> {
@@ -62,11 +62,7 @@ export async function changeSchema(
       requestOf(row, asked, hasDocumentStore(scope)),
       beforeOf(row, change),
     )
-    if (
-      made.columns.reduce((most, { column }) => Math.max(most, Number(column.slice(1))), 0) >
-      LIMITS.tableColumnsEverMax
-    )
-      throw columnsExhausted()
+    if (highestColumn(0, made.columns) > LIMITS.tableColumnsEverMax) throw columnsExhausted()
     const evolved = await once(scope, { row, ref, made, asked })
     if (evolved === undefined) continue
     forgetIn(scope, ref, memoKey(row.collection))
@@ -87,7 +83,7 @@ interface Attempt {
   readonly asked: Change
 }
 
-/** @returns undefined where somebody else changed it meanwhile */
+/** @returns undefined if the declaration was changed concurrently */
 async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | undefined> {
   const { row, ref, made, asked } = attempt
   const scan = new ExistingDocumentsScan(row.collection, toDeclaration(row), made.prepared)
@@ -97,7 +93,7 @@ async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | unde
       ? await validateExisting(insideOf(scope, ref), scan)
       : undefined
     return await scope.transaction(ref, async (held) => {
-      // The row before the table, as whoever withdraws a declaration takes them.
+      // Locks the row before the table, in the order in which schema.delete takes them.
       const own = await held.row(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
@@ -141,7 +137,7 @@ async function validateExisting(inside: WorkspaceScope, scan: ExistingDocumentsS
 }
 const CATCHING_UP_MAX = 10
 
-/** Nobody writes from here to the end of the transaction. */
+/** Locks the table until the transaction ends, and validates what was written since the mark. */
 async function validateConcurrent(
   inside: WorkspaceScope,
   scan: ExistingDocumentsScan,
@@ -188,13 +184,7 @@ function requestOf(
 }
 
 const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Change): Before => ({
-  columns: {
-    columns,
-    last: highest(
-      last_column,
-      columns.map(({ column }) => column),
-    ),
-  },
+  columns: { columns, last: highestColumn(last_column, columns) },
   indexes: {
     indexes,
     last: highest(
@@ -204,6 +194,12 @@ const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Ch
     retried: change.indexes !== undefined || change.unique !== undefined,
   },
 })
+
+const highestColumn = (last: number, columns: Row['columns']) =>
+  highest(
+    last,
+    columns.map(({ column }) => column),
+  )
 
 const highest = (last: number, names: readonly string[]) =>
   Math.max(last, ...names.map((name) => Number(name.slice(1))))
@@ -259,7 +255,7 @@ export class ExistingDocumentsScan {
     this.#judge()
   }
 
-  /** Where the documents stand now: the oldest transaction that may still change one unseen. */
+  /** The current mark: the oldest transaction that may still change a document unseen. */
   async mark(scope: WorkspaceScope): Promise<string> {
     const row = await scope.row<{ xid: string }>(
       sql`select pg_snapshot_xmin(pg_current_snapshot())::text as xid`,
@@ -269,7 +265,7 @@ export class ExistingDocumentsScan {
 
   /** Ids of what was written since the mark. In MongoDB nothing tells: writers there are not waited for. */
   async since(scope: WorkspaceScope, mark: string): Promise<string[]> {
-    if (this.#inMongo(scope)) return []
+    if (this.#store(scope) !== postgresStore) return []
     const table = sql`tenon_data.${Sql.identifier(this.#was.relation)}`
     // Counted from now, since ids of transactions begin anew after four thousand million.
     const rows = await scope.rows<{ id: string }>(
@@ -304,15 +300,12 @@ export class ExistingDocumentsScan {
     for (const stored of page) {
       if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
       if (this.#offending.length >= LIMITS.faultsShownMax) return
-      await this.#examine(scope, stored)
+      this.#seen += 1
+      const [fault] = await this.#faults(scope, stored.fields)
+      if (fault !== undefined)
+        this.#offending.push({ id: stored.id, pointer: fault.pointer, detail: fault.detail })
       await this.#turns.rest()
     }
-  }
-
-  async #examine(scope: WorkspaceScope, { id, fields }: Stored): Promise<void> {
-    this.#seen += 1
-    const [fault] = await this.#faults(scope, fields)
-    if (fault !== undefined) this.#offending.push({ id, pointer: fault.pointer, detail: fault.detail })
   }
 
   /** Of a document that takes too long, that it does. */
@@ -337,10 +330,6 @@ export class ExistingDocumentsScan {
     throw new Problem('schema_incompatible', { detail, members: { examined: this.#seen, offending } })
   }
 
-  #inMongo(scope: WorkspaceScope): boolean {
-    return this.#store(scope) !== postgresStore
-  }
-
   #store(scope: WorkspaceScope): Store {
     const documents = this.#was.store === 'document' ? documentsOf(scope) : undefined
     return documents === undefined ? postgresStore : mongoStore(documents)
@@ -350,5 +339,5 @@ export class ExistingDocumentsScan {
 const tooMany = (seen: number) =>
   new Problem('query_timeout', {
     detail: `${seen} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
-    hint: 'A change that surely takes every document needs no scan: see docs/schemas.md.',
+    hint: 'A change that surely takes every document needs no examination: see docs/schemas.md.',
   })

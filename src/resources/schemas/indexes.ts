@@ -16,7 +16,7 @@ const FieldNames = Type.Array(Type.String(), {
   uniqueItems: true,
 })
 
-/** What a declaration may ask for. */
+/** The indexes that a declaration may request. */
 export const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
   maxItems: LIMITS.indexesMax,
   description:
@@ -46,7 +46,7 @@ export interface RequestedIndexes {
   readonly unique: readonly (readonly string[])[]
 }
 
-/** What is asked for, in one form: unique ones last, none twice. */
+/** Requested indexes in one form: unique ones last, no duplicates. */
 export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
   const wanted = [
     ...indexes.map(({ fields }) => ({ fields, unique: false })),
@@ -59,7 +59,7 @@ interface Wanted {
   readonly unique: boolean
 }
 
-/** What a declaration has, as it would be asked for. */
+/** The indexes of a declaration in the form in which they are requested. */
 export const askedOf = (indexes: readonly Index[]): RequestedIndexes => ({
   indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
   unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
@@ -96,7 +96,7 @@ export function checkWanted(wanted: readonly Wanted[], about: About): void {
 interface About {
   readonly mode: string
   readonly scalars: ReadonlyMap<string, Scalar>
-  /** Whether the documents are outside PostgreSQL. */
+  /** True if the documents are outside PostgreSQL. */
   readonly inMongo: boolean
 }
 
@@ -111,12 +111,12 @@ function refused(name: string, detail: string): Problem {
   return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
 }
 
-/** What a table has before its indexes change. */
+/** The indexes of a table before a change. */
 export interface IndexesBefore {
   readonly indexes: readonly Index[]
   /** The highest number that an index of it ever had. */
   readonly last: number
-  /** Whether what could not be made shall be tried again. */
+  /** Builds failed indexes again. */
   readonly retried: boolean
 }
 

@@ -45,7 +45,7 @@ interface Test {
 
 const text: Test = { wants: 'a text', fits: (value) => typeof value === 'string' }
 
-/** What the value of a keyword without schemas must be. */
+/** Tests of the values of keywords without subschemas. */
 const TESTS: Readonly<Record<Exclude<Shape, Below>, Test>> = {
   any: { wants: 'any value', fits: () => true },
   boolean: { wants: 'true or false', fits: (value) => typeof value === 'boolean' },
@@ -136,7 +136,7 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
 }
 
-/** What PostgreSQL keeps in no JSON; an even number of backslashes before it makes it something else. */
+/** Escapes that PostgreSQL rejects in JSON; after an odd number of backslashes they are plain text. */
 const UNKEEPABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 /** Recursion is bounded: the depth was checked before. */
@@ -193,7 +193,7 @@ interface Built {
 }
 
 export interface Prepared extends Built {
-  /** It says things about single members only, so that whoever changes some need not ask for the others. */
+  /** It constrains single members only, so a change of some can be validated without the others. */
   readonly separable: boolean
 }
 
@@ -208,7 +208,7 @@ const OF_MEMBERS = [
 ]
 
 /**
- * References form no circle, so what comes out is a finite graph that shares what is referred to twice. Whoever
+ * References form no circle, so the result is a finite graph that shares what is referred to twice. An evaluator
  * evaluates it needs no resolver, and meets at most `size` subschemas for each value of a document.
  * @param root a schema that `checkSchema` let through
  * @throws Problem `schema_invalid` where a reference leads nowhere, in a circle, or to too much

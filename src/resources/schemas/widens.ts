@@ -1,4 +1,4 @@
-/** Whether a schema surely takes every document that another one takes, judged by the two alone. */
+/** Decides from two schemas alone if one accepts every document that the other accepts. */
 
 import { isDeepStrictEqual as same } from 'node:util'
 import type { Schema, SchemaObject } from './language.ts'
@@ -15,7 +15,7 @@ export function isCompatible(from: Schema, to: Schema): boolean {
   return Object.keys(to).every((keyword) => implied(keyword, was, to))
 }
 
-/** Whether what `to` says with the keyword follows from `from`. */
+/** True if the constraint of `to` with this keyword follows from `from`. */
 function implied(keyword: string, from: SchemaObject, to: SchemaObject): boolean {
   const rule = RULES[keyword]
   if (rule !== undefined) return rule(from, to, keyword)

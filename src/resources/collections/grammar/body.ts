@@ -1,4 +1,4 @@
-/** The structured query: its filter as JSON, exactly typed by it. */
+/** Parses the JSON filter of a structured query. */
 
 import { isObject } from '../../../core/json.ts'
 import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'

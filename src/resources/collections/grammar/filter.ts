@@ -22,7 +22,7 @@ export type Step = { readonly member: string } | { readonly index: number } | 'e
 
 export type Comparison = 'gt' | 'gte' | 'lt' | 'lte'
 
-/** What is asked of one value that is there. */
+/** A test of one value that exists. */
 export type Test =
   /** Equal to one of them; to none where there is none. */
   | { readonly op: 'in'; readonly values: readonly Literal[] }
@@ -86,7 +86,7 @@ export function pathsOf(filter: Filter): Path[] {
   return 'of' in filter ? filter.of.flatMap(pathsOf) : [filter.path]
 }
 
-/** Whether a name may also be the index of an array. */
+/** True if a name may also be the index of an array. */
 export const isIndex = (name: string): boolean => /^(0|[1-9][0-9]{0,8})$/.test(name)
 
 export type ScalarType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'
@@ -125,7 +125,7 @@ export function mismatch(path: Path, wanted: string, got: string): Problem {
   })
 }
 
-/** What to say of a point in time that ends with an offset without its sign. */
+/** The hint for a point in time whose offset has lost its plus sign. */
 export function plusHint(got: string): string | undefined {
   return / \d\d:?\d\d"?$/.test(got) ? 'In a URL, a plus is a blank: write it as %2B.' : undefined
 }

@@ -59,7 +59,7 @@ function takeWord(pieces: PathPiece[], words: readonly string[]): string | undef
   return last.text
 }
 
-/** `age.descc` would be a field below age that nobody has: a slip of the finger, not a wish. */
+/** Rejects `age.descc`, which is a typing error rather than a field below age. */
 function refuseAlmost(name: string, source: Source): void {
   const word = [...DIRECTIONS, ...NULLS, 'ascending', 'descending'].find(
     (known) => name.toLowerCase() === known || nearest(name, [known]) !== undefined,

@@ -5,7 +5,7 @@ import { token } from '../../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 
-/** Where a piece of a query came from, and which problem its faults are. */
+/** The origin of a piece of a query, and the problem code of its faults. */
 export interface Source {
   readonly code: ProblemCode
   readonly in: InputError['in']
@@ -32,7 +32,7 @@ export interface Piece {
 /** A piece, and where it ends. */
 type Found = Piece & { readonly end: number }
 
-/** What stands at a place: a quoted text, or all up to the next match of `stop` (a global pattern). */
+/** Reads the piece at an offset: a quoted text, or everything up to the next match of `stop` (a global pattern). */
 export function pieceAt(text: string, at: number, stop: RegExp, source: Source): Found {
   if (text[at] === '"') return quotedAt(text, at, source)
   stop.lastIndex = at
@@ -76,7 +76,7 @@ export function splitPath(text: string, source: Source): PathPiece[] {
   }
 }
 
-/** Separates at commas outside quotes, and leaves the quotes for whoever reads the parts. */
+/** Splits at commas outside quotes and keeps the quotes in the parts. */
 export function commaParts(text: string): string[] {
   const parts = ['']
   let quoted = false

@@ -57,7 +57,7 @@ export interface Key {
   readonly path: Path
   /** Its last name stands behind `->>`: what has an order is compared as text. */
   readonly asText: boolean
-  /** What stands before the operator, for hints. */
+  /** The text before the operator, for hints. */
   readonly before: string
 }
 

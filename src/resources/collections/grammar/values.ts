@@ -8,7 +8,7 @@ import { checkText, type Piece, pieceAt, pieceOf, readLiteral, refusal, type Sou
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Refuses more names and values than any query needs, before somebody looks at each. */
+/** Rejects a filter with too many names and values before each one is checked. */
 export function checkParts(filter: JsonObject, source: Source): void {
   const open: object[] = [filter]
   let parts = 0
@@ -47,7 +47,7 @@ export function checkElements(elements: readonly unknown[], source: Source): voi
   throw refusal({ ...source, code: 'filter_too_large' }, detail, 'Ask in several queries.')
 }
 
-/** What an array or an object is compared with. */
+/** The operand of a comparison with an array or an object. */
 export type Container = { readonly values: readonly Literal[] } | { readonly members: Members }
 
 /** @throws Problem where it is neither an array nor an object */
@@ -100,13 +100,13 @@ function elementsOf(inside: string, source: Source, blanks: boolean): Piece[] {
   return pieces
 }
 
-/** Where the blanks from a place on end. */
+/** The offset after the blanks that begin at `at`. */
 export function pastBlanks(text: string, at: number): number {
   BLANKS.lastIndex = at
   return at + (BLANKS.exec(text)?.[0].length ?? 0)
 }
 
-/** What `cs`, `cd` and `ov` take: `{a,"b"}`, or JSON that is an array or an object with members. */
+/** Reads the operand of `cs`, `cd` and `ov`: `{a,"b"}`, or JSON that is an array or an object with members. */
 export function readContainer(text: string, source: Source): Container {
   const json = text.startsWith('[') || /^\{\s*"/.test(text) ? jsonOf(text) : undefined
   if (json !== undefined) return containerOf(json, source)

@@ -215,7 +215,7 @@ export function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readon
   return how === 'ov' ? someOf(each) : allOf([isArray, ...each])
 }
 
-/** Where one thing alone is asked of an element, MongoDB looks for it in each by itself. */
+/** A single condition on an element needs no `$elemMatch`. */
 function hasElement(at: string, wanted: Json): MongoFilter {
   const place = elementsOf(at)
   const [only, ...more] = needs('', wanted)
@@ -224,7 +224,7 @@ function hasElement(at: string, wanted: Json): MongoFilter {
   return { [place]: { $elemMatch: contains('', wanted) } }
 }
 
-/** What stands at a place has all that is wanted inside it: members of objects, elements of arrays, at any depth. */
+/** Matches if the value at a location contains all that is wanted: members of objects, elements of arrays, at any depth. */
 export function contains(at: string, wanted: Json): MongoFilter {
   return allOf(needs(at, wanted).map((need) => ({ [need.at]: need.is })))
 }
@@ -232,7 +232,7 @@ export function contains(at: string, wanted: Json): MongoFilter {
 interface Need {
   readonly at: string
   readonly is: unknown
-  /** Whether it means the same of the elements of an array: not so what is missing, since it is so in some other. */
+  /** True if the condition means the same when applied to the elements of an array; false for conditions on absence. */
   readonly anywhere: boolean
 }
 

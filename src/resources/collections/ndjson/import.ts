@@ -34,7 +34,7 @@ export interface Report {
 export interface Into {
   readonly collection: string
   readonly idOf: IdOf
-  /** Whether the first line that fails ends it. */
+  /** Ends the import at the first line that fails. */
   readonly stops: boolean
 }
 
@@ -42,7 +42,7 @@ export interface Into {
 const RIGHTS: readonly Right[] = ['create', 'read']
 
 /**
- * Stores each line as it comes. Whoever sends the same again makes nothing twice, where ids are the same.
+ * Stores each line as it arrives. Sending the same lines again creates nothing twice if the ids are the same.
  * @throws Problem whatever ended it early, with the {@link Report} as `imported`
  */
 export async function importLines(
@@ -60,7 +60,7 @@ export async function importLines(
   }
 }
 
-/** What became of some entries. `refused`: none of them is stored, and the reason lies with one of them. */
+/** The outcome of some entries. `refused`: none of them is stored, and one of them is the reason. */
 type Tried = { readonly refused: Problem } | Settled
 interface Settled {
   readonly made: number
@@ -113,7 +113,7 @@ class Import {
     if (entries.length > 0) await this.#settle(entries)
   }
 
-  /** Where some are refused, each half is tried by itself, down to the line that is guilty. */
+  /** Stores entries; if they are rejected, stores each half by itself, down to the line at fault. */
   async #settle(entries: readonly Entry[]): Promise<void> {
     const { collection: name } = this.#into
     const tried = await withCollection(this.#scope, name, RIGHTS, ({ store, collection }) =>
@@ -158,7 +158,7 @@ class Import {
   }
 }
 
-/** What the database refuses a whole statement for and one line is guilty of. */
+/** Problems that the database raises for a whole statement although one line is at fault. */
 const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
 /** @param stops whether what comes after the first fault is left out */
@@ -220,7 +220,7 @@ export const seeded =
     return seededIds(atMs, () => random).uuid()
   }
 
-/** Where the library takes what stands between time and chance from: 31 bits that count up (RFC 9562 §6.2). */
+/** The offset of the random bytes that the library uses as the sequence: 31 bits that count up (RFC 9562 §6.2). */
 const SEQUENCE_AT = 6
 
 /** @returns undefined for a blank line */

@@ -32,7 +32,7 @@ export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
   readonly orIn?: Sql
-  /** Where the value itself stands, if here is what it is compared as, which not every value has. */
+  /** The column of the value itself, if this one holds its canonical text, which not every value has. */
   readonly written?: Column
   /** It is made of each row anew, so that no index is in its order; as everything of type jsonb is. */
   readonly computed?: boolean
@@ -114,7 +114,7 @@ function compileTest(column: Column, test: Test, path: Path): Sql {
   }
 }
 
-/** What may be an array or an object. */
+/** The column as an expression that may hold an array or an object. */
 function inside({ sql: value, type }: Column, path: Path, operator: string): Sql {
   if (type === 'jsonb') return value
   throw mismatch(path, type, operator)

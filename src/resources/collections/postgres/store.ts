@@ -99,7 +99,7 @@ async function tryAll(
     const at = (failed ?? locks.length) - locks.length
     const outcome = outcomeOfError(error, steps[at], writes.length === 1)
     const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
-    // Of several that are one statement, nobody says which it was.
+    // If several writes share one statement, the error does not tell which one failed.
     const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
     if (outcome === undefined)
       throw error instanceof Problem && named ? error.with({ op_index: before }) : error
@@ -108,7 +108,7 @@ async function tryAll(
 }
 
 /**
- * Several documents are locked before any is changed, always in the same order: whoever wants the same ones waits, and
+ * Locks several documents before any is changed, always in the same order: a second writer of the same ones waits, and
  * neither waits for the other.
  */
 function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
@@ -133,7 +133,7 @@ function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean):
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const { collection, change } = step?.writes[0] ?? {}
-  // Of several it stays an error: what became of the others nobody could say.
+  // Of several writes it stays an error: the outcome of the others is unknown.
   if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
   return collection && takenOf(error, collection)
@@ -166,7 +166,7 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
   return steps
 }
 
-/** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
+/** True if the caller may not read the documents that it writes. Each such change is a statement of its own, from which nothing comes back. */
 const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
   actor.role === 'anon' && !collection.anon.read
 
@@ -209,7 +209,7 @@ function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
   return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
 }
 
-/** What a first attempt has made is read back for the second. */
+/** Reads back the documents that an earlier attempt of the same request created. */
 async function withExisting(
   scope: WorkspaceScope,
   writes: readonly Write[],
@@ -305,7 +305,7 @@ function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefine
   return Math.max(all, Plan['Plan Rows'])
 }
 
-/** What is remembered of a collection is out of date. */
+/** The cached declaration of a collection is out of date. */
 export class StaleDeclarationError extends Error {}
 
 /**

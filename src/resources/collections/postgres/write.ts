@@ -8,7 +8,7 @@ import { split, type Table, type TableColumn } from './table.ts'
 
 type Verb = 'created' | 'updated' | 'deleted'
 
-/** What comes back of a row. */
+/** The columns that a statement returns. */
 const shown = ({ oneOfMany }: StatementPurpose): Sql =>
   oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
@@ -131,7 +131,7 @@ function deleting(table: Table, params: StatementParams): Sql {
   return reported(params, currentOf(table, here), { written, told })
 }
 
-/** Nothing is changed, so nobody is told. */
+/** Reads the row without changing it, so it writes no line of the outbox. */
 function reading(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const here = hereIn(table, source)
@@ -164,13 +164,13 @@ function updated(table: Table, source: Source, { sets, bytes }: Sets, from: Sql)
   return { written, current: currentOf(table, here, bytes) }
 }
 
-/** What is there instead. @param bytes how large the document would be, where that is asked */
+/** Reads the current version if the change cannot be made. @param bytes the size that the document would have */
 const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
 interface Made {
   readonly written: Sql
-  /** Undefined where nothing is changed, so that nobody is told. */
+  /** Undefined if nothing is changed: the outbox gets no line. */
   readonly told?: Sql
 }
 
@@ -224,10 +224,10 @@ const replaced =
     return { sets: [...sets, sql`${table.rest} = ${rest}`], bytes: sql`0` }
   }
 
-/** What the statements are for, besides the table. */
+/** The context of a statement besides its table. */
 export interface StatementPurpose {
   readonly collection: string
-  /** Whether anon keys may read it, now: what is told is theirs to hear. */
+  /** True if anon keys may read the collection now, so they also receive its change events. */
   readonly anonReads: boolean
   /**
    * One of several changes, of which all are made or none: one that cannot be made ends the transaction (TN003) instead
@@ -247,7 +247,7 @@ export interface StatementParams {
   readonly rest?: string
   /** The document as JSON. */
   readonly text?: string
-  /** What is set and unset, as an array. */
+  /** The names of the fields that are set and unset, as an array. */
   readonly names?: string
   /** Those that the caller takes, as JSON; null where any will do. */
   readonly versions?: string | null
@@ -284,7 +284,7 @@ const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: State
     { text, names },
   ).slice(1)}`
 
-/** Where a statement has the values of a document from. */
+/** The SQL expressions that give a statement the values of a document. */
 export interface Source {
   readonly id: Sql
   readonly versions: Sql
@@ -296,17 +296,11 @@ export interface Source {
 
 /** From its own values; those that stand in several places are sent once. */
 export function ownValues(params: StatementParams): Source {
-  const [id, versions, rest, names] = [
-    Sql.shared(params.id),
-    Sql.shared(params.versions),
-    Sql.shared(params.rest),
-    Sql.shared(params.names),
-  ]
   return {
-    id: sql`${id}::uuid`,
-    versions: sql`${versions}::jsonb`,
-    rest: sql`${rest}::jsonb`,
-    names: sql`${names}::text[]`,
+    id: sql`${Sql.shared(params.id)}::uuid`,
+    versions: sql`${Sql.shared(params.versions)}::jsonb`,
+    rest: sql`${Sql.shared(params.rest)}::jsonb`,
+    names: sql`${Sql.shared(params.names)}::text[]`,
     text: sql`${params.text}::json`,
     value: (column) => columnValue(column, params),
   }
