@@ -1,4 +1,4 @@
-/** OPERATIONS: the table of contents of the product. What keys reach is listed in data.ts; the rest, here alone. */
+/** OPERATIONS: the list of all operations. Those that keys may call are listed in catalogue.ts. */
 
 import type { AnyOperation } from '../core/operation.ts'
 import {

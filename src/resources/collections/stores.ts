@@ -6,7 +6,7 @@ import { forget } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
-import { type AnonAccess, anonAccess, declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
+import { type AnonAccess, anonAccess, declarationOf, memoKey } from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
@@ -48,7 +48,7 @@ export async function withCollections<T>(
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
       cause = error
-      for (const name of wanted.keys()) forgetDeclaration(scope, name)
+      for (const name of wanted.keys()) forget(scope, memoKey(name))
       forget(scope, ANON_MEMO)
     }
   }

@@ -1,6 +1,6 @@
 /** Reads the declaration of a collection and caches it for a few seconds. */
 
-import { forget, memo } from '../../platform/node-memory.ts'
+import { memo } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { AnonSettings } from '../anon.ts'
@@ -77,8 +77,3 @@ export function declarationOf(scope: WorkspaceScope, collection: string): Promis
 
 /** A parsed schema takes several times the room of its text. */
 const HEAP_FACTOR = 8
-
-/** Asked again next time: the memo was found to be out of date. */
-export function forgetDeclaration(scope: WorkspaceScope, collection: string): void {
-  forget(scope, memoKey(collection))
-}
