@@ -51,7 +51,7 @@ export function findCallable(name: string): AnyOperation | undefined {
   return CALLABLE.find((operation) => operation.name === name)
 }
 
-export interface CatalogueFunction {
+interface CatalogueFunction {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]

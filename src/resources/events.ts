@@ -100,7 +100,7 @@ export const subscribeEvents = inWorkspace({
  * What of a topic's events the caller may hear; undefined where it is everything.
  * @throws Problem `forbidden` where the topic is of one collection that the caller may not read
  */
-export async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
+async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
   if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
   const name = collectionOf(topic)
   if (name !== undefined) {

@@ -330,7 +330,7 @@ interface Conditions {
  * Strong tags only: a tag that is not one of ours matches no version.
  * @returns undefined where any version will do
  */
-export function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
+function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
   // A change is of a document that is there, which is what `If-None-Match: *` excludes.
   if (if_none_match !== undefined && tagsOf(if_none_match) === '*') return []
   const tags = if_match === undefined ? '*' : tagsOf(if_match)

@@ -91,7 +91,7 @@ const PURPOSE = 'cursor'
 const PREFIX = 'c1_'
 
 /** The digest of the query that a cursor belongs to. */
-export function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
+function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
   return createHash('sha256')
     .update(JSON.stringify([collection, filter, order]))
     .digest('base64url')
@@ -99,7 +99,7 @@ export function digestOf(collection: string, filter: Filter, order: readonly Ord
 }
 
 /** @throws Problem `cursor_too_large` where the values it holds would not fit into a URL */
-export function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
+function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
   const text =
     PREFIX + seal(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
   if (text.length > LIMITS.cursorCharsMax) {
@@ -110,7 +110,7 @@ export function writeCursor(scope: WorkspaceScope, digest: string, values: reado
 }
 
 /** @throws Problem `cursor_invalid` where it does not open here, `cursor_mismatch` where it is another query's */
-export function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
+function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
   const [made, values] = opened(scope, text)
   if (made !== digest) throw new Problem('cursor_mismatch')
   return values
@@ -129,7 +129,7 @@ function opened(scope: WorkspaceScope, text: string): [string, Json[]] {
 }
 
 /** The order's values in a document; null where it has none. */
-export function valuesOf(stored: Stored, order: readonly OrderKey[]): Json[] {
+function valuesOf(stored: Stored, order: readonly OrderKey[]): Json[] {
   return order.map(({ path }) => valueAt(stored, path))
 }
 

@@ -56,9 +56,9 @@ export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> =
 }
 
 /** A document as it is, or as earlier changes of the same transaction will have left it. */
-export type Current = Pick<Stored, 'id' | 'fields' | 'version'>
+type Current = Pick<Stored, 'id' | 'fields' | 'version'>
 
-export interface Planned {
+interface Planned {
   readonly change: Change
   readonly warnings: ValidationOutcome
   /** It rests on what was read: where that has changed meanwhile, it is planned again. */
@@ -95,7 +95,7 @@ export function planBlind(collection: Collection, command: DocumentCommand, newI
  * condition that the version is unchanged.
  * @throws Problem where there is nothing, it is at another version, or what came of it may not be
  */
-export function planOnCurrent(
+function planOnCurrent(
   collection: Collection,
   command: DocumentCommand,
   current: Current | undefined,
@@ -184,7 +184,7 @@ export interface WriteTask extends CollectionLocation {
   readonly id: string
 }
 
-export type Planner = (task: WriteTask, index: number) => Planned
+type Planner = (task: WriteTask, index: number) => Planned
 
 /** A planned change whose document is validated. */
 export interface ValidatedChange extends Planned {

@@ -17,7 +17,7 @@ import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import { aboutCaller, Id, Input, OptionalTime, onStructure, Ref } from '../kinds.ts'
 
 /** Of a workspace. */
-export const OF_WORKSPACE = [
+const OF_WORKSPACE = [
   'collections',
   'documents',
   'document_bytes',
@@ -37,11 +37,11 @@ export const OF_WORKSPACE = [
 ] as const
 
 /** Of a tenant as a whole. */
-export const OF_TENANT = ['workspaces', 'sse_streams'] as const
+const OF_TENANT = ['workspaces', 'sse_streams'] as const
 
 /** Counted only where they are limited: what lies in another store, and what happens in a window of time. */
 const COUNTED_WHERE_LIMITED = /^object_bytes$|_per_(day|minute)$/
-export const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
+const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -50,7 +50,7 @@ const Limit = Type.Integer({
 })
 
 /** As the database has it. */
-export interface Counted {
+interface Counted {
   readonly name: string
   readonly limit: number
   readonly used: number | null
@@ -66,20 +66,20 @@ const Quota = Type.Object({
   resets_at: Type.Optional(OptionalTime),
 })
 
-export const Quotas = Type.Object({
+const Quotas = Type.Object({
   workspace_id: Type.Optional(Id('ws')),
   tenant_id: Type.Optional(Id('ten')),
   quotas: Type.Record(Type.String(), Quota),
 })
-export type Quotas = Static<typeof Quotas>
+type Quotas = Static<typeof Quotas>
 
-export const Limits = Type.Object(
+const Limits = Type.Object(
   Object.fromEntries([...OF_WORKSPACE, ...OF_TENANT].map((name) => [name, Type.Optional(Limit)])),
   { additionalProperties: false, minProperties: 1 },
 )
 
 /** Quotas by their names, with what is left of each. */
-export function shown(counted: readonly Counted[]): Quotas['quotas'] {
+function shown(counted: readonly Counted[]): Quotas['quotas'] {
   return Object.fromEntries(
     counted.map(({ name, limit, used, resets_at }) => {
       const remaining = limit === -1 ? null : Math.max(0, limit - (used ?? 0))

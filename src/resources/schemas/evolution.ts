@@ -32,7 +32,7 @@ import { type Fault, isPending, validateDocument } from './validate.ts'
 import { isCompatible } from './widens.ts'
 
 /** The changed members of a declaration; absent members stay. */
-export type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
+type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
 
 interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection' | 'revision'> {
   readonly last_column: number
@@ -71,7 +71,7 @@ export async function changeSchema(
   throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
 }
 
-export interface Evolved {
+interface Evolved {
   readonly schema: Schema
   readonly building?: IndexBuild
 }
@@ -220,7 +220,7 @@ interface InvalidDocument {
 const ALL: Filter = { kind: 'all', of: [] }
 const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
-export class ExistingDocumentsScan {
+class ExistingDocumentsScan {
   readonly #collection: string
   readonly #was: Declaration
   readonly #schema: Prepared

@@ -17,12 +17,12 @@ const FieldNames = Type.Array(Type.String(), {
 })
 
 /** The indexes that a declaration may request. */
-export const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
+const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
 })
-export const UniqueAsked = Type.Array(FieldNames, {
+const UniqueAsked = Type.Array(FieldNames, {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',

@@ -95,7 +95,7 @@ const shapeOf = (name: string): Shape | undefined =>
   Object.hasOwn(KEYWORDS, name) && !NOT_TAKEN.includes(name) ? KEYWORDS[name] : undefined
 
 /** The shape of a keyword that says something about documents; references are resolved apart. */
-export const assertionShapeOf = (name: string): Shape | undefined =>
+const assertionShapeOf = (name: string): Shape | undefined =>
   name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
 interface Walk {

@@ -53,7 +53,7 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
 }
 
 /** A field, and how it was written. */
-export interface Key {
+interface Key {
   readonly path: Path
   /** Its last name stands behind `->>`: what has an order is compared as text. */
   readonly asText: boolean
@@ -61,14 +61,14 @@ export interface Key {
   readonly before: string
 }
 
-export function toKey(pieces: readonly PathPiece[], before: string, source: Source): Key {
+function toKey(pieces: readonly PathPiece[], before: string, source: Source): Key {
   return { path: toPath(pieces, source), asText: pieces.at(-1)?.by === '->>', before: before.slice(0, 100) }
 }
 
 const EXPRESSION = /^(not\.)?([a-z_]+)(?:\(([a-z]*)\))?\.(.*)$/su
 
 /** The value reaches to the end of the text, commas and all. */
-export function readExpression(key: Key, text: string, source: Source, budget: Budget): Filter {
+function readExpression(key: Key, text: string, source: Source, budget: Budget): Filter {
   const [, not, name, quantifier, value = ''] = EXPRESSION.exec(text) ?? []
   if (name === undefined) throw noOperator(key, text, source)
   const operand = new TextOperand(value, pieceOf(value), key, source)
@@ -76,7 +76,7 @@ export function readExpression(key: Key, text: string, source: Source, budget: B
   return not === undefined ? filter : negated(filter)
 }
 
-export function noOperator({ before }: Key, text: string, source: Source): Error {
+function noOperator({ before }: Key, text: string, source: Source): Error {
   const detail = `The filter ${before.slice(0, 50)}${text.slice(0, 50)} has no operator.`
   return refusal({ ...source, code: 'filter_operator_missing' }, detail, `${before}eq.${text.slice(0, 100)}`)
 }
@@ -139,7 +139,7 @@ class TextOperand implements Operand {
  * @param kind what the members are joined by
  * @throws Problem with the place in the text where it cannot be read on
  */
-export function readGroup(kind: string, text: string, source: Source, budget: Budget): Filter {
+function readGroup(kind: string, text: string, source: Source, budget: Budget): Filter {
   const reader = new GroupReader(text, source, budget)
   return reader.whole(kind)
 }

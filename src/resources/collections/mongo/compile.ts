@@ -194,18 +194,18 @@ function behind(at: string, { descending, nullsFirst }: OrderKey, bound: unknown
   return nullsFirst ? beyond : someOf([beyond, { [at]: { $exists: false } }])
 }
 
-export const NOTHING: MongoFilter = { $nor: [{}] }
-export const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
-export const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
+const NOTHING: MongoFilter = { $nor: [{}] }
+const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
+const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
 
 /** Places are named from the document; those inside an element, from the element, which itself is ''. */
 const locationOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
-export const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
-export const elementsOf = (at: string) => locationOf(at, ARRAY)
-export const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
+const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
+const elementsOf = (at: string) => locationOf(at, ARRAY)
+const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
 
 /** The array at a place has each of the values, one of them, or no others. */
-export function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Literal[]): MongoFilter {
+function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Literal[]): MongoFilter {
   const isArray = { [elementsOf(at)]: { $exists: true } }
   if (how === 'cd') {
     const others = { [elementsOf(at)]: { $elemMatch: { $nin: values.flat() } } }
@@ -225,7 +225,7 @@ function hasElement(at: string, wanted: Json): MongoFilter {
 }
 
 /** Matches if the value at a location contains all that is wanted: members of objects, elements of arrays, at any depth. */
-export function contains(at: string, wanted: Json): MongoFilter {
+function contains(at: string, wanted: Json): MongoFilter {
   return allOf(needs(at, wanted).map((need) => ({ [need.at]: need.is })))
 }
 
@@ -256,7 +256,7 @@ function ofObject(at: string, wanted: Members): Need[] {
 }
 
 /** Every object that has some of these members and no others. */
-export function partsOf(members: Members): Literal[] {
+function partsOf(members: Members): Literal[] {
   let parts: Members[] = [{}]
   for (const [name, value] of Object.entries(members))
     parts = parts.flatMap((part) => [part, { ...part, [name]: value }])

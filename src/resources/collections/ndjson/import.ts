@@ -20,7 +20,7 @@ interface LineFault {
 }
 
 /** How far an import has come. */
-export interface Report {
+interface Report {
   /** Lines that were dealt with, blank ones included: one that ended early goes on with the line after. */
   lines: number
   created: number
@@ -31,7 +31,7 @@ export interface Report {
   readonly errors: LineFault[]
 }
 
-export interface Into {
+interface Into {
   readonly collection: string
   readonly idOf: IdOf
   /** Ends the import at the first line that fails. */
@@ -200,13 +200,13 @@ function located({ line, problem }: Fault): Problem {
 }
 
 /** A line that is not blank. */
-export interface Entry {
+interface Entry {
   readonly line: number
   readonly asked: { readonly id: string; readonly data: Fields } | Problem
 }
 
 /** Gives the id of a line that names none. */
-export type IdOf = (line: number, text: string) => string
+type IdOf = (line: number, text: string) => string
 
 /**
  * The same id for the same text in the same line: a file that is sent again meets its own documents, another one under
@@ -224,7 +224,7 @@ export const seeded =
 const SEQUENCE_AT = 6
 
 /** @returns undefined for a blank line */
-export function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
+function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
   if (bytes?.byteLength === 0) return undefined
   try {
     const text = textOf(bytes)
@@ -270,7 +270,7 @@ function given(id: unknown): string {
   throw new Problem('validation_failed', { detail: '/id is not a UUID', errors })
 }
 
-export interface Line {
+interface Line {
   /** From 1 on; blank lines count. */
   readonly number: number
   /** Without the line feed; undefined where it was too long to be kept. */

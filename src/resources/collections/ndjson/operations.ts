@@ -127,7 +127,7 @@ type Query = Omit<PageQuery, 'size' | 'after'>
  * The first page is read before anything is sent, so that what is wrong with the query is told as such.
  * @throws Problem as a list does
  */
-export async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
+async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
   const pieces = piecesOf((after, size) => pageOf(scope, name, { ...query, after, size }))
   const first = await pieces.next()
   return {

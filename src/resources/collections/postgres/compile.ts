@@ -251,7 +251,7 @@ const member = (base: Sql, name: string): Sql =>
   isIndex(name) ? sql`(${base} #> array[${name}::text])` : sql`(${base} -> ${name}::text)`
 
 /** Equal to one of the forms. */
-export function among(value: Sql, forms: readonly Json[]): Sql {
+function among(value: Sql, forms: readonly Json[]): Sql {
   const [only] = forms
   if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
   // Named apart from the element of an array around it, which would hide it.
@@ -259,7 +259,7 @@ export function among(value: Sql, forms: readonly Json[]): Sql {
 }
 
 /** Containment of jsonb has exceptions for scalars, so the type is asked as well. */
-export function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
+function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
   const all = JSON.stringify(literals.flat())
   const test = {
     cs: () => containsEach(value, literals),
@@ -280,7 +280,7 @@ function containsEach(value: Sql, literals: readonly Literal[]): Sql {
     where not exists (select from ${forms} where ${holds(value)}))`
 }
 
-export function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
+function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
   const sign = how === 'cs' ? sql`@>` : sql`<@`
   return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
 }
@@ -289,7 +289,7 @@ export function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): S
  * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
  * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
  */
-export function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
+function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
   const [step, ...rest] = steps
   if (step === undefined) return among(value, literal)
   if (typeof step === 'object' && 'member' in step)

@@ -243,7 +243,7 @@ function outcomeOf(current: Current): Outcome {
 }
 
 /** @param alone whether the table holds this collection and no other */
-export async function listRows<Row>(
+async function listRows<Row>(
   scope: WorkspaceScope,
   table: Table,
   { filter, order, after, limit, count }: Query,
@@ -314,10 +314,7 @@ export class StaleDeclarationError extends Error {}
  * be an empty success.
  * @throws DeclaredMeanwhile
  */
-export async function checkDeclarations(
-  scope: WorkspaceScope,
-  collections: readonly Collection[],
-): Promise<void> {
+async function checkDeclarations(scope: WorkspaceScope, collections: readonly Collection[]): Promise<void> {
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
   const mayBeClosed =
     scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)

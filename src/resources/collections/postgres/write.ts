@@ -237,7 +237,7 @@ export interface StatementPurpose {
 }
 
 /** The values of one statement: those that it asks for. */
-export interface StatementParams {
+interface StatementParams {
   readonly purpose: StatementPurpose
   /** Of the document. */
   readonly id?: string
@@ -259,7 +259,7 @@ export interface StatementParams {
 const KINDS = new WeakMap<Table, LRUCache<string, Kind<StatementParams>>>()
 
 /** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
-export function statementKind(
+function statementKind(
   table: Table,
   shape: string,
   build: (params: StatementParams) => Sql,
@@ -285,7 +285,7 @@ const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: State
   ).slice(1)}`
 
 /** The SQL expressions that give a statement the values of a document. */
-export interface Source {
+interface Source {
   readonly id: Sql
   readonly versions: Sql
   readonly rest: Sql
@@ -295,7 +295,7 @@ export interface Source {
 }
 
 /** From its own values; those that stand in several places are sent once. */
-export function ownValues(params: StatementParams): Source {
+function ownValues(params: StatementParams): Source {
   return {
     id: sql`${Sql.shared(params.id)}::uuid`,
     versions: sql`${Sql.shared(params.versions)}::jsonb`,
@@ -307,7 +307,7 @@ export function ownValues(params: StatementParams): Source {
 }
 
 /** From the rows of {@link given}. */
-export const BATCH_PARAMS: Source = {
+const BATCH_PARAMS: Source = {
   id: sql`given_id`,
   versions: sql`given_versions`,
   rest: sql`given_rest`,
@@ -320,13 +320,13 @@ export const BATCH_PARAMS: Source = {
  * Several documents in one value, so that the text of the statement does not grow with them. How many they are is hidden
  * from the planner, which would make a plan for each number.
  */
-export const given = ({ rows }: StatementParams): Sql => sql`given as (
+const given = ({ rows }: StatementParams): Sql => sql`given as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
     v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
 
 /** The value of a column in a jsonb that has the column's own name as key. */
-export function fromJson(base: Sql, { column, type }: TableColumn): Sql {
+function fromJson(base: Sql, { column, type }: TableColumn): Sql {
   return type === 'jsonb' ? sql`${base} -> ${column}::text` : sql`(${base} ->> ${column}::text)${CASTS[type]}`
 }
 
