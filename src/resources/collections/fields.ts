@@ -6,10 +6,7 @@ import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Content, Stored } from './store.ts'
 
-export const CollectionName = Type.String({
-  pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
-  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
-})
+export { CollectionName } from '../schemas/columns.ts'
 
 /** The caller's members; their names are the caller's own. */
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })

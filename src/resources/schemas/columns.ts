@@ -1,10 +1,16 @@
 /** Derives typed columns, formats to compare by, and defaults from the declared properties. */
 
+import Type from 'typebox'
 import { isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { token } from '../../core/pointer.ts'
 import { type Format, isFormat } from './canonical.ts'
 import type { SchemaObject } from './language.ts'
+
+export const CollectionName = Type.String({
+  pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
+  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
+})
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
 /** `jsonb` takes a value of any type, and stands in no index. */

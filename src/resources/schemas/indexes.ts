@@ -6,9 +6,8 @@ import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../platform/pg/sql.ts'
-import { CollectionName } from '../collections/fields.ts'
 import { Id, Time } from '../kinds.ts'
-import type { Scalar, TableColumn } from './columns.ts'
+import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
   minItems: 1,
