@@ -5,7 +5,7 @@ import { notFound } from '../core/problem.ts'
 import { withoutHandles } from '../core/secret-handle.ts'
 import type { WorkspaceScope } from '../platform/scope.ts'
 import { runAudited } from '../resources/audited.ts'
-import { callable, isStoring } from '../resources/catalogue.ts'
+import { findCallable, storesArguments } from '../resources/catalogue.ts'
 import { publishEvent } from '../resources/events.ts'
 import { invokeFunction, invokeLending } from '../resources/functions/functions.ts'
 import type { FunctionCall } from './contract.ts'
@@ -20,7 +20,7 @@ export async function callFunction(
   { function: name, arguments: given }: FunctionCall,
   lent?: Lent,
 ): Promise<unknown> {
-  const operation = callable(name)
+  const operation = findCallable(name)
   if (operation === undefined) throw notFound('function')
   const by = { kind: 'run', requestId: scope.actor.subject } as const
   if (lent === undefined) return runAudited(operation, scope, given, by)
@@ -38,7 +38,7 @@ function withSecrets(
   given: FunctionCall['arguments'],
   { secrecy, secrets }: Lent,
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
-  if (isStoring(operation)) refuseStored(operation, given)
+  if (storesArguments(operation)) refuseStored(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
   if (operation === invokeFunction) return { operation: invokeLending(secrets), args: secrecy.passes(given) }
   return { operation, args: secrecy.resolved(given) }

@@ -11,7 +11,7 @@ import { startSubflow } from '../resources/flows/start.ts'
 import { admitSchedule } from '../resources/flows/triggers/admission.ts'
 import { syncTriggers } from '../resources/flows/triggers/rows.ts'
 import { failProvisioning, provisionStep } from '../resources/operations.ts'
-import { buildIndex, type Hands, indexFailed } from '../resources/schemas/building.ts'
+import { buildIndex, type IndexBuildContext, indexFailed } from '../resources/schemas/building.ts'
 import { changeState } from '../resources/suspension.ts'
 import { callFunction } from './call-function.ts'
 import type { Activities } from './contract.ts'
@@ -44,7 +44,7 @@ export interface Means {
 export function createActivities(platform: Platform, means: Means): Implementation {
   const { scopes, requests } = means
   const record = (call: Call) => scopes.within(call, 'workspace_admin')
-  const hands = (call: Call): Hands => ({
+  const hands = (call: Call): IndexBuildContext => ({
     admin: scopes.admin(call),
     inside: scopes.within(call, 'service'),
     builder: platform.builder,

@@ -1,4 +1,4 @@
-/** What happened in a workspace over a window: requests, errors and latency, from counters by the minute. */
+/** Reports requests, errors and latency of a workspace over a window, from counters by the minute. */
 
 import Type from 'typebox'
 import { boundedMs, Duration } from '../core/duration.ts'

@@ -1,17 +1,22 @@
-/** The platform functions that flows may `call:`, derived from the operations on data. */
+/** The operations on data, and those of them that flows may `call:`, with what the compiler is told of each. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import { queryAnalytics } from './analytics.ts'
+import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import { exportDocuments, importDocuments } from './collections/ndjson/operations.ts'
 import {
   createDocument,
   deleteDocument,
   getDocument,
+  listCollections,
   listDocuments,
+  patchDocument,
   queryDocuments,
   updateDocument,
 } from './collections/operations.ts'
-import { publishEvent } from './events.ts'
+import { publishEvent, subscribeEvents } from './events.ts'
 import { invokeFunction } from './functions/functions.ts'
-import { deleteObject, getObject, putObject } from './objects.ts'
+import { deleteObject, getObject, headObject, listObjects, putObject } from './objects.ts'
 
 /** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
 const CALLABLE: readonly AnyOperation[] = [
@@ -40,13 +45,13 @@ const LOCAL: readonly AnyOperation[] = [
 /** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
 const STORING: readonly AnyOperation[] = [createDocument, updateDocument, putObject]
 
-export const isStoring = (operation: AnyOperation): boolean => STORING.includes(operation)
+export const storesArguments = (operation: AnyOperation): boolean => STORING.includes(operation)
 
-export function callable(name: string): AnyOperation | undefined {
+export function findCallable(name: string): AnyOperation | undefined {
   return CALLABLE.find((operation) => operation.name === name)
 }
 
-export interface CatalogueFunction {
+interface CatalogueFunction {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]
@@ -54,14 +59,38 @@ export interface CatalogueFunction {
   readonly stores?: true
 }
 
-/** What the compiler is told of each: its arguments, so that a wrong one is a fault of the definition. */
+/** The arguments of each function, so that the compiler reports a wrong one. */
 export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
   CALLABLE.map((operation) => {
     const { name, summary, input } = operation
     const required: readonly string[] = input.required ?? []
     const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
     const local = LOCAL.includes(operation) ? { local: true as const } : {}
-    const stores = isStoring(operation) ? { stores: true as const } : {}
+    const stores = storesArguments(operation) ? { stores: true as const } : {}
     return [name, { description: summary, required, optional, ...local, ...stores }]
   }),
 )
+
+export const DATA_OPERATIONS: readonly AnyOperation[] = [
+  queryAnalytics,
+  listCollections,
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+  patchDocument,
+  deleteDocument,
+  importDocuments,
+  exportDocuments,
+  batchDocuments,
+  batchAnywhere,
+  putObject,
+  headObject,
+  getObject,
+  deleteObject,
+  listObjects,
+  publishEvent,
+  subscribeEvents,
+  invokeFunction,
+]

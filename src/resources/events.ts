@@ -1,16 +1,18 @@
-/** The tenant's event stream and the workspace's changes: publish and subscribe. */
+/** Publishes events to the tenant's stream, and subscribes to it and to the workspace's document changes. */
 
+import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
 import { checkJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { READERS, WRITERS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { eventsIn } from '../platform/capabilities.ts'
-import { cloudEvent, isOfChanges } from '../platform/events/events.ts'
-import { requireEvents } from './anon.ts'
-import { admissionTo } from './changes.ts'
+import { type Admits, cloudEvent, isOfChanges } from '../platform/events/events.ts'
+import type { WorkspaceScope } from '../platform/scope.ts'
+import { anonSettings, closedCollection, requireEvents } from './anon.ts'
 import { Input, inWorkspace, Time } from './kinds.ts'
-import { spend } from './quotas/spend.ts'
+import { consumeQuota } from './quotas/operations.ts'
+import { anonAccess, declarationOf } from './schemas/declarations.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -44,7 +46,7 @@ export const publishEvent = inWorkspace({
       })
     }
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
-    await spend(scope, 'events_per_day')
+    await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
     const { hops } = scope.actor
@@ -81,7 +83,7 @@ export const subscribeEvents = inWorkspace({
   run: async (scope, { topic, workspace, last_event_id: after }) => {
     const admission = async () => {
       await requireEvents(scope)
-      return admissionTo(scope, topic)
+      return subscriptionFilter(scope, topic)
     }
     const admits = await admission()
     const feed = await eventsIn(scope).subscribe({
@@ -93,3 +95,49 @@ export const subscribeEvents = inWorkspace({
     return { ...feed, recheck: async () => void (await admission()) }
   },
 })
+
+/**
+ * What of a topic's events the caller may hear; undefined where it is everything.
+ * @throws Problem `forbidden` where the topic is of one collection that the caller may not read
+ */
+async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
+  if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
+  const name = collectionOf(topic)
+  if (name !== undefined) {
+    const { reads, isDefault } = await readingOf(scope, name)
+    if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
+  }
+  return anonFilter(scope)
+}
+
+/** `todos` of `collections.todos.*`; undefined where the topic is of all. */
+function collectionOf(topic: string): string | undefined {
+  const name = topic.split('.')[1]
+  return name === '*' ? undefined : name
+}
+
+/** True in `reads` if anon keys may read a collection; in `isDefault` if the workspace's setting decides that. */
+async function readingOf(scope: WorkspaceScope, collection: string) {
+  const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
+  return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }
+}
+
+/**
+ * An anon key hears a change where it could read the collection when it was made, which stands with the change, and
+ * may read it now, which is asked once in a while.
+ */
+function anonFilter(scope: WorkspaceScope): Admits {
+  // Without `max`, which would allocate room for all of them in each feed.
+  const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
+  const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
+  const ask = async (collection: string) => {
+    const { reads } = await readingOf(scope, collection)
+    known.set(collection, reads)
+    return reads
+  }
+  return ({ topic, anonReads: then }) => {
+    const collection = collectionOf(topic)
+    if (then !== true || collection === undefined) return false
+    return known.get(collection) ?? ask(collection)
+  }
+}

@@ -1,4 +1,4 @@
-/** OPERATIONS: the table of contents of the product. What keys reach is listed in data.ts; the rest, here alone. */
+/** OPERATIONS: the list of all operations. Those that keys may call are listed in catalogue.ts. */
 
 import type { AnyOperation } from '../core/operation.ts'
 import {
@@ -21,7 +21,7 @@ import {
 } from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit.ts'
 import { decodePayloads, encodePayloads } from './codec.ts'
-import { DATA_OPERATIONS } from './data.ts'
+import { DATA_OPERATIONS } from './catalogue.ts'
 import {
   approveExecution,
   cancelExecution,
@@ -65,7 +65,6 @@ import {
   getFunction,
   listFunctions,
 } from './functions/functions.ts'
-import { getLimits } from './limits.ts'
 import { MCP_OPERATIONS } from './mcp/index.ts'
 import { getMe } from './me.ts'
 import {
@@ -77,9 +76,8 @@ import {
   rotateOAuthClient,
 } from './oauth-clients.ts'
 import { getOperation, listOperations } from './operations.ts'
-import { getQuotas, setQuotas } from './quotas/operations.ts'
-import { createSchema, deleteSchema, getSchema, listSchemas } from './schemas/operations.ts'
-import { updateSchema } from './schemas/update.ts'
+import { getLimits, getQuotas, setQuotas } from './quotas/operations.ts'
+import { createSchema, deleteSchema, getSchema, listSchemas, updateSchema } from './schemas/operations.ts'
 import { configureServices, getServices } from './services.ts'
 import { resumeTenant, resumeWorkspace, suspendTenant, suspendWorkspace } from './suspension.ts'
 import {

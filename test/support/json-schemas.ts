@@ -1,7 +1,7 @@
 /** Generated schemas of the language that collections take, and values that may or may not fit them. */
 
 import fc from 'fast-check'
-import type { Prepared } from '../../src/resources/schemas/prepare.ts'
+import type { Prepared } from '../../src/resources/schemas/language.ts'
 import { isPending, validateDocument } from '../../src/resources/schemas/validate.ts'
 
 /** The faults of a document whose validation takes few steps. */

@@ -1,7 +1,7 @@
 /** Defaults: what is missing is there afterwards, and nothing else has changed. */
 
 import { expect, test } from 'vitest'
-import { defaultsOf, withDefaults } from '../../src/resources/schemas/defaults.ts'
+import { defaultsOf, withDefaults } from '../../src/resources/schemas/columns.ts'
 
 const DEFAULTS = defaultsOf({
   properties: {

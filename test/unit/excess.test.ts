@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import type { Problem } from '../../src/core/problem.ts'
 import { commas, sql } from '../../src/platform/pg/sql.ts'
 import { batchDocuments } from '../../src/resources/collections/batch.ts'
-import { checkFields } from '../../src/resources/collections/bounds.ts'
+import { checkFields } from '../../src/resources/collections/fields.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
 import { threadMs } from '../support/thread-time.ts'
 

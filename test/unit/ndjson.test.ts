@@ -4,8 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseJson } from '../../src/core/json.ts'
 import { LIMITS } from '../../src/core/limits.ts'
-import { seeded } from '../../src/resources/collections/ndjson/entries.ts'
-import { linesOf } from '../../src/resources/collections/ndjson/lines.ts'
+import { linesOf, seeded } from '../../src/resources/collections/ndjson/import.ts'
 
 async function split(chunks: Iterable<Uint8Array>, max: number): Promise<(string | undefined)[]> {
   const found: (string | undefined)[] = []

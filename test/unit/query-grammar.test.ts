@@ -6,8 +6,8 @@ import { Problem } from '../../src/core/problem.ts'
 import { readBodyFilter } from '../../src/resources/collections/grammar/body.ts'
 import { type Filter, negated } from '../../src/resources/collections/grammar/filter.ts'
 import { readOrder, readSort } from '../../src/resources/collections/grammar/order.ts'
-import { behindPrefix } from '../../src/resources/collections/grammar/pattern.ts'
 import { readFilters } from '../../src/resources/collections/grammar/url.ts'
+import { behindPrefix } from '../../src/resources/collections/grammar/values.ts'
 
 /** Groups of one are that one. */
 function plain(filter: Filter): Filter {

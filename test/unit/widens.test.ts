@@ -2,9 +2,8 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { checkSchema, type SchemaObject } from '../../src/resources/schemas/language.ts'
-import { prepare } from '../../src/resources/schemas/prepare.ts'
-import { widens } from '../../src/resources/schemas/widens.ts'
+import { checkSchema, prepare, type SchemaObject } from '../../src/resources/schemas/language.ts'
+import { isCompatible } from '../../src/resources/schemas/widens.ts'
 import { faultsOf, schema, value } from '../support/json-schemas.ts'
 import { repeated } from '../support/soak.ts'
 
@@ -31,7 +30,7 @@ test('no document that fitted is refused by what widens', () => {
       fc.array(value, { minLength: 12, maxLength: 12 }),
       ([from, to], values) => {
         const [was, is] = [prepared(from), prepared(to)]
-        const wider = widens(was.schema, is.schema)
+        const wider = isCompatible(was.schema, is.schema)
         seen[wider ? 'widens' : 'not'] += 1
         if (!wider) return
         for (const v of values.filter((one) => faultsOf(was, { v: one }).length === 0)) {
@@ -105,5 +104,5 @@ test.each<[string, SchemaObject, SchemaObject, boolean]>([
     true,
   ],
 ])('%s', (_what, from, to, wider) => {
-  expect(widens(prepare(checkSchema(from)).schema, prepare(checkSchema(to)).schema)).toBe(wider)
+  expect(isCompatible(prepare(checkSchema(from)).schema, prepare(checkSchema(to)).schema)).toBe(wider)
 })

@@ -8,7 +8,7 @@ import { isWriteScope } from '../../core/scopes.ts'
 import { keyHash, makeKey } from '../../platform/identity/credentials.ts'
 import { type Sql, sql, textArray } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
-import { DATA_OPERATIONS } from '../data.ts'
+import { DATA_OPERATIONS } from '../catalogue.ts'
 import { Id, OptionalTime, Time } from '../kinds.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])

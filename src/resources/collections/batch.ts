@@ -1,4 +1,4 @@
-/** Several changes in one call: all or none, or each by itself. */
+/** Operations that change several documents in one call: all or none, or each by itself. */
 
 import Type, { type Static } from 'typebox'
 import { isUuid } from '../../core/ids.ts'
@@ -9,8 +9,8 @@ import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CpuBudget } from '../../platform/turns.ts'
 import { Input, inWorkspace, Ref } from '../kinds.ts'
 import { CollectionName, Fields } from './fields.ts'
-import type { Wish } from './wishes.ts'
-import { type Asked, type Done, write, writeAll } from './writes.ts'
+import type { DocumentCommand } from './wishes.ts'
+import { type WriteRequest, type WriteResult, write, writeAll } from './writes.ts'
 
 const FieldName = Type.String({ minLength: 1, maxLength: LIMITS.fieldNameBytesMax, pattern: '^[^_$]' })
 
@@ -109,11 +109,11 @@ async function runAll(
   atomic = true,
 ): Promise<Static<typeof Results>> {
   refuseMisfits(ops)
-  const asked = ops.map((op): Asked => ({ collection: op.collection, wish: wishOf(op) }))
-  if (!atomic) return oneByOne(scope, ops, asked)
+  const requests = ops.map((op): WriteRequest => ({ collection: op.collection, command: commandOf(op) }))
+  if (!atomic) return oneByOne(scope, ops, requests)
   // New documents are met again by their ids, and told of once more.
   const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
-  const done = await writeAll(scope, asked, { marks }).catch((error: unknown) => {
+  const done = await writeAll(scope, requests, { marks }).catch((error: unknown) => {
     // A single one has no index of its own.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
@@ -124,13 +124,13 @@ async function runAll(
 async function oneByOne(
   scope: WorkspaceScope,
   ops: readonly Placed[],
-  asked: readonly Asked[],
+  requests: readonly WriteRequest[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
   const turns = new CpuBudget()
-  for (const [index, { collection, wish }] of asked.entries()) {
+  for (const [index, { collection, command }] of requests.entries()) {
     const op = ops[index]
-    const result = await write(scope, collection, wish, { turns }).then(
+    const result = await write(scope, collection, command, { turns }).then(
       (done) => resultOf(op, done),
       (error) => failed(op, error),
     )
@@ -139,7 +139,7 @@ async function oneByOne(
   return { committed: results.every(({ error }) => error === undefined), results }
 }
 
-function resultOf(op: Op | undefined, { id, version, created }: Done): Static<typeof Result> {
+function resultOf(op: Op | undefined, { id, version, created }: WriteResult): Static<typeof Result> {
   return { status: created ? 201 : 200, ...(op?.ref !== undefined && { ref: op.ref }), id, version }
 }
 
@@ -160,7 +160,7 @@ function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
   }
 }
 
-/** What each takes: the members it must have, and those it may. */
+/** The required and the optional members of each operation. */
 const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
   create: [['data'], []],
   update: [
@@ -203,8 +203,20 @@ const misfit = (index: number, name: string, detail: string): InputError => ({
 })
 
 /** Members that an op takes are there: {@link refuseMisfits}. */
-function wishOf({ op, id = '', data = {}, unset = [], if_version, on = [], field = '', by = 1 }: Op): Wish {
-  const at = { id: isUuid(id) ? id : NOBODY, ifVersions: if_version === undefined ? undefined : [if_version] }
+function commandOf({
+  op,
+  id = '',
+  data = {},
+  unset = [],
+  if_version,
+  on = [],
+  field = '',
+  by = 1,
+}: Op): DocumentCommand {
+  const at = {
+    id: isUuid(id) ? id : NO_DOCUMENT,
+    ifVersions: if_version === undefined ? undefined : [if_version],
+  }
   switch (op) {
     case 'create':
       return { op, data }
@@ -224,4 +236,4 @@ function wishOf({ op, id = '', data = {}, unset = [], if_version, on = [], field
 }
 
 /** The id of no document: a text of another form is one as well. */
-const NOBODY = '00000000-0000-0000-0000-000000000000'
+const NO_DOCUMENT = '00000000-0000-0000-0000-000000000000'

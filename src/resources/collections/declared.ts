@@ -1,4 +1,4 @@
-/** A query under a declaration: its names are declared where the schema is closed, its literals have their types. */
+/** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
 
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { Problem, type ProblemCode } from '../../core/problem.ts'
@@ -6,12 +6,19 @@ import type { Json } from '../../core/work.ts'
 import { canonicalLiteral, canonicalOf, type Format } from '../schemas/canonical.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { type Filter, type Literal, type Path, pathsOf, pathText, type Test } from './grammar/filter.ts'
-import { plusHint } from './grammar/typed.ts'
+import {
+  type Filter,
+  type Literal,
+  type Path,
+  pathsOf,
+  pathText,
+  plusHint,
+  type Test,
+} from './grammar/filter.ts'
 import type { Query } from './store.ts'
 
 /** The query as the store is to run it. @throws Problem where it does not fit the declaration */
-export function asDeclared(query: Query, declared: Declaration | undefined): Query {
+export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
   if (declared === undefined) return query
   const closed = closedNames(declared)
   if (closed !== undefined) checkNames(query, closed)
@@ -30,7 +37,7 @@ const OURS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
  * The names that documents may have at the top; undefined where they may have others. Where the schema is not
- * enforced they may whatever it says, and a pattern names nobody knows how many.
+ * enforced, documents may have any names, and the names that a pattern matches are unbounded.
  */
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
@@ -86,10 +93,10 @@ function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'o
     return as === undefined ? key : { ...key, as }
   })
   if (after === undefined) return { order: keys }
-  return { order: keys, after: after.map((value, index) => placeOf(value, formats[index])) }
+  return { order: keys, after: after.map((value, index) => locationOf(value, formats[index])) }
 }
 
-function placeOf(value: Json, format: Format | undefined): Json {
+function locationOf(value: Json, format: Format | undefined): Json {
   if (format === undefined) return value
   return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
 }

@@ -1,23 +1,18 @@
-/** Documents against their collection's declaration. */
+/** Validates documents against their collection's declaration, on this thread or in a worker thread. */
 
+import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { CpuBudget } from '../../platform/turns.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import {
-  type Fault,
-  isPending,
-  type Validation,
-  validateChange,
-  validateDocument,
-} from '../schemas/validate.ts'
-import { faultsInThread } from '../schemas/validate-in-thread.ts'
+import { type Fault, isPending, type Validation, validateDocument } from '../schemas/validate.ts'
+import { inThread } from '../threads/run.ts'
 import type { Collection } from './store.ts'
 
 type Fields = Record<string, unknown>
 
-/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link judgeInThread}. */
-export type Judgement = readonly Fault[] | Pending
+/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link checkInThread}. */
+export type ValidationOutcome = readonly Fault[] | Pending
 
 /** A validation that is to be done in a worker thread. */
 interface Pending {
@@ -25,46 +20,60 @@ interface Pending {
   readonly mode: Declaration['mode']
 }
 
-export const isToBeJudged = (judgement: Judgement): judgement is Pending => 'validation' in judgement
+export const isDeferred = (judgement: ValidationOutcome): judgement is Pending => 'validation' in judgement
 
-/** Judges a whole document. @throws Problem `schema_violation` where the schema is enforced */
-export function judge(collection: Collection, fields: Fields): Judgement {
-  return judged(collection, fields, validateDocument)
-}
-
-/** Whether fields that are set can be judged without the others. */
-export function judgesAlone({ declared }: Collection): boolean {
-  return declared === undefined || declared.mode === 'off' || declared.schema.separable
-}
-
-/** The same for fields that are set in a document, where they can be judged alone. */
-export function judgeChange(collection: Collection, fields: Fields): Judgement {
-  return judged(collection, fields, validateChange)
-}
-
-function judged({ declared }: Collection, fields: Fields, validate: typeof validateDocument): Judgement {
+/**
+ * Validates a whole document, or with `validateChange` the fields that a change sets ({@link canValidatePartially}).
+ * @throws Problem `schema_violation` if the schema is enforced
+ */
+export function checkDocument(
+  { declared }: Collection,
+  fields: Fields,
+  validate = validateDocument,
+): ValidationOutcome {
   if (declared === undefined || declared.mode === 'off') return []
   const result = validate(declared.schema, fields)
   if (isPending(result)) return { validation: result, mode: declared.mode }
-  return settled(declared.mode, result)
+  return enforce(declared.mode, result)
 }
 
+/** True if the fields that are set can be validated without the others. */
+export const canValidatePartially = ({ declared }: Collection): boolean =>
+  declared === undefined || declared.mode === 'off' || declared.schema.separable
+
 /**
- * Judges in a worker thread what takes many steps.
+ * Runs a deferred validation in a worker thread.
  * @param turns are charged with its CPU time
- * @throws Problem as {@link judge} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
+ * @throws Problem as {@link checkDocument} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
  *   `overloaded`
  */
-export async function judgeInThread(
+export async function checkInThread(
   scope: WorkspaceScope,
   { validation, mode }: Pending,
   turns: CpuBudget,
 ): Promise<readonly Fault[]> {
-  return settled(mode, await faultsInThread(scope, validation, turns))
+  return enforce(mode, await validateInThread(scope, validation, turns))
 }
 
-function settled(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
+function enforce(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
   if (mode !== 'enforce' || faults.length === 0) return faults
   const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
   throw new Problem('schema_violation', { detail, errors: faults })
+}
+
+/**
+ * Finds the faults, however many steps that takes.
+ * @param turns are charged with the CPU time
+ * @throws Problem `validation_too_costly` if it takes more than `validationMs` of CPU time; `overloaded`
+ */
+export async function validateInThread(
+  scope: AdminScope | WorkspaceScope,
+  validation: Validation,
+  turns: CpuBudget,
+): Promise<readonly Fault[]> {
+  const ran = await inThread(scope, 'validate', validation, LIMITS.validationMs)
+  turns.charge(ran.cpuMs)
+  if ('value' in ran) return ran.value
+  const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms of CPU time.`
+  throw new Problem('validation_too_costly', { detail })
 }

@@ -1,24 +1,28 @@
-/** Documents of collections: create, get, list, query, update, delete. One round trip each. */
+/** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
+import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { CountedPageOf, PageInput } from '../../core/page.ts'
+import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { AnyName, Input, inWorkspace, Ref } from '../kinds.ts'
-import { versionsOf } from './conditions.ts'
+import { documentsOf } from '../../platform/capabilities.ts'
+import { type Sql, sql } from '../../platform/pg/sql.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import { anonSettings } from '../anon.ts'
+import { AnyName, Id, Input, inWorkspace, Ref } from '../kinds.ts'
+import { IndexShown, Mode, Store } from '../schemas/indexes.ts'
 import { checkSelected } from './declared.ts'
 import { CollectionName, Document, Fields, Shown, toDocument } from './fields.ts'
 import { readBodyFilter } from './grammar/body.ts'
 import { OPERATOR_NAMES } from './grammar/operators.ts'
-import { readOrder, readSort } from './grammar/order.ts'
-import { project, readSelection, readUnset } from './grammar/select.ts'
+import { project, readOrder, readSelection, readSort, readUnset } from './grammar/order.ts'
 import { readFilters } from './grammar/url.ts'
 import { pageOf } from './page.ts'
-import { etagOf, missing } from './refusals.ts'
-import { inCollection } from './stores.ts'
-import { type Done, write } from './writes.ts'
+import { documentNotFound, etagOf } from './store.ts'
+import { withCollection } from './stores.ts'
+import { type WriteResult, write } from './writes.ts'
 
 const etag = (document: { _version: number }) => etagOf(document._version)
 
@@ -29,7 +33,7 @@ function documentId(id: string): string {
 }
 
 /** The document that a change has left. */
-function left({ stored }: Done): Document {
+function resultDocument({ stored }: WriteResult): Document {
   if (stored === undefined) throw new TypeError('a document that was written is there')
   return toDocument(stored)
 }
@@ -54,7 +58,8 @@ export const createDocument = inWorkspace({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: async (scope, { name, document }) => left(await write(scope, name, { op: 'create', data: document })),
+  run: async (scope, { name, document }) =>
+    resultDocument(await write(scope, name, { op: 'create', data: document })),
 })
 
 /** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
@@ -99,11 +104,11 @@ export const getDocument = inWorkspace({
   run: async (scope, { name, id, select }) => {
     const selection = readSelection(select, 'query')
     const selected = selection === undefined ? [] : [...selection.keys()]
-    const [stored] = await inCollection(scope, name, ['read'], ({ store, collection }) => {
+    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) => {
       checkSelected(selected, collection.declared)
       return store.read(scope, [{ collection, id: documentId(id) }])
     })
-    if (stored === undefined) throw missing()
+    if (stored === undefined) throw documentNotFound()
     return { document: project(toDocument(stored), selection), version: stored.version }
   },
 })
@@ -209,10 +214,11 @@ export const updateDocument = inWorkspace({
     const at = { id: documentId(id), ifVersions: versionsOf(when) }
     const data = fieldsFor(id, document)
     const gone = readUnset(unset)
-    if (replace !== true) return left(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
+    if (replace !== true)
+      return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
     if (gone.length > 0)
       throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
-    return left(await write(scope, name, { op: 'replace', ...at, data }))
+    return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
   },
 })
 
@@ -232,7 +238,7 @@ export const patchDocument = inWorkspace({
   },
   run: async (scope, { name, id, document, ...when }) => {
     const at = { id: documentId(id), ifVersions: versionsOf(when) }
-    return left(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
+    return resultDocument(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
   },
 })
 
@@ -252,3 +258,86 @@ export const deleteDocument = inWorkspace({
     return { id, deleted: true as const }
   },
 })
+
+const Listed = Type.Object({
+  name: CollectionName,
+  store: Type.Optional(Store),
+  declared: Type.Optional(
+    Type.Boolean({
+      description: 'If not, it is there because it has documents. Anon keys are shown names alone.',
+    }),
+  ),
+  mode: Type.Optional(Mode),
+  schema_id: Type.Optional(Id('sch')),
+  indexes: Type.Optional(Type.Array(IndexShown)),
+})
+type Listed = Static<typeof Listed>
+
+export const listCollections = inWorkspace({
+  name: 'collections.list',
+  summary: 'List collections by name: what is declared, and what has documents',
+  roles: READERS,
+  input: Input(PageInput),
+  output: PageOf(Listed),
+  http: { method: 'GET', path: '/v1/collections' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const isAnon = scope.actor.role === 'anon'
+    const rows = await scope.rows<{ id: string; listed: Listed }>(sql`
+      with recursive ${await undeclared(scope, after, limit)}
+      select name as id, listed from (
+        select collection as name, jsonb_build_object('name', collection, 'store', store, 'declared', true,
+          'mode', mode, 'schema_id', id, 'indexes',
+          (select coalesce(jsonb_agg(i - 'columns' - 'reason' order by n), '[]')
+            from jsonb_array_elements(indexes) with ordinality as e (i, n))) as listed
+        from schemas where collection > ${after} and (not ${isAnon}::boolean or coalesce(anon_reads, tenon.anon_workspace() is not null))
+        union all
+        select name, jsonb_build_object('name', name, 'store', 'document', 'declared', false)
+        from undeclared where not exists (select from schemas where collection = name)) as collections
+      order by name limit ${limit}`)
+    const { data, page } = pageFrom(input, rows)
+    return { data: data.map(({ listed }) => (isAnon ? { name: listed.name } : listed)), page }
+  },
+})
+
+/**
+ * Names after `after` as a table expression `undeclared`. In PostgreSQL one step of the index for each name, however
+ * many documents it has; no declared name is among them there.
+ */
+async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
+  const documents = documentsOf(scope)
+  if (documents !== undefined) {
+    // Their names are not in the database, so no policy leaves them out.
+    const isClosed = scope.actor.role === 'anon' && (await anonSettings(scope)).collections === 'none'
+    const names = JSON.stringify(isClosed ? [] : await documents.names(after))
+    return sql`undeclared as (select jsonb_array_elements_text(${names}::jsonb) as name)`
+  }
+  const next = (behind: Sql) => sql`
+    (select collection from documents where collection > ${behind} order by collection limit 1)`
+  return sql`names as (
+      select ${next(sql`${after}`)} as name
+      union all
+      select ${next(sql`names.name`)} from names where name is not null),
+    undeclared as (select name from names where name is not null limit ${limit})`
+}
+
+interface Conditions {
+  readonly if_match?: string | undefined
+  readonly if_none_match?: string | undefined
+}
+
+/**
+ * Strong tags only: a tag that is not one of ours matches no version.
+ * @returns undefined where any version will do
+ */
+function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
+  // A change is of a document that is there, which is what `If-None-Match: *` excludes.
+  if (if_none_match !== undefined && tagsOf(if_none_match) === '*') return []
+  const tags = if_match === undefined ? '*' : tagsOf(if_match)
+  return tags === '*' ? undefined : tags.flatMap(versionOf)
+}
+
+function versionOf(tag: string): number[] {
+  const [, digits] = /^"v([0-9]{1,15})"$/.exec(tag) ?? []
+  return digits === undefined ? [] : [Number(digits)]
+}

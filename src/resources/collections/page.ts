@@ -1,18 +1,21 @@
-/** One page of a query: the order made total, the cursor opened, the extra row made into the next one. */
+/** Reads one page of a query: total order, sealed cursor, and the extra row that shows if there is a next page. */
 
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { decryptFor, encryptFor } from '../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { Declaration } from '../schemas/declarations.ts'
-import { digestOf, readCursor, valuesOf, writeCursor } from './cursor.ts'
-import { asDeclared } from './declared.ts'
+import { applyDeclaration } from './declared.ts'
 import { type Shown, toDocument } from './fields.ts'
-import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './grammar/filter.ts'
-import { project, type Selection } from './grammar/select.ts'
-import type { Count, Query } from './store.ts'
-import { inCollection } from './stores.ts'
+import { type Filter, isIndex, type OrderKey, type Path, pathsOf, pathText } from './grammar/filter.ts'
+import { project, type Selection } from './grammar/order.ts'
+import type { Count, Query, Stored } from './store.ts'
+import { withCollection } from './stores.ts'
 
-export interface Asked {
+export interface PageQuery {
   readonly filter: Filter
   /** Perhaps none; `id` is added. */
   readonly order: readonly OrderKey[]
@@ -23,7 +26,11 @@ export interface Asked {
 }
 
 /** @throws Problem where the cursor does not fit, or a store refuses the query */
-export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked): Promise<CountedPage<Shown>> {
+export async function pageOf(
+  scope: WorkspaceScope,
+  name: string,
+  asked: PageQuery,
+): Promise<CountedPage<Shown>> {
   const { filter, selection, size, count } = asked
   const order = totalOrder(asked.order)
   const digest = digestOf(name, filter, order)
@@ -34,8 +41,8 @@ export async function pageOf(scope: WorkspaceScope, name: string, asked: Asked):
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
-  const { rows, total } = await inCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.list(scope, collection, asDeclared(query, collection.declared)).catch((error: unknown) => {
+  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }) =>
+    store.list(scope, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
       throw explained(error, query, collection.declared)
     }),
   )
@@ -58,7 +65,7 @@ function explained(error: unknown, { filter, order }: Query, declared: Declarati
   if (!(error instanceof Problem && error.code === 'query_timeout')) return error
   const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
   const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
-  const fields = [...new Set(paths.flat())].filter((name) => !OURS.test(name) && !first.has(name))
+  const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
   const named = fields.map((name) => pathText([name])).join(', ')
   const hint =
     fields.length === 0
@@ -68,7 +75,7 @@ function explained(error: unknown, { filter, order }: Query, declared: Declarati
 }
 
 /** Fields that no declaration has. */
-const OURS = /^(id$|_)/
+const NEVER_INDEXED = /^(id$|_)/
 
 /** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
 function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
@@ -79,3 +86,72 @@ function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
 }
 
 const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index) => name === b[index])
+
+const PURPOSE = 'cursor'
+const PREFIX = 'c1_'
+
+/** The digest of the query that a cursor belongs to. */
+function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify([collection, filter, order]))
+    .digest('base64url')
+    .slice(0, 22)
+}
+
+/** @throws Problem `cursor_too_large` where the values it holds would not fit into a URL */
+function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
+  const text =
+    PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
+  if (text.length > LIMITS.cursorCharsMax) {
+    const detail = 'The values that the page is ordered by are too long to continue from.'
+    throw new Problem('cursor_too_large', { detail })
+  }
+  return text
+}
+
+/** @throws Problem `cursor_invalid` where it does not open here, `cursor_mismatch` where it is another query's */
+function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
+  const [made, values] = opened(scope, text)
+  if (made !== digest) throw new Problem('cursor_mismatch')
+  return values
+}
+
+function opened(scope: WorkspaceScope, text: string): [string, Json[]] {
+  const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url')
+  // base64url forgives what it does not know; only the very text that was given out is taken back.
+  if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
+    throw new Problem('cursor_invalid')
+  try {
+    return JSON.parse(decryptFor(scope, PURPOSE, bytes).toString())
+  } catch (cause) {
+    throw new Problem('cursor_invalid', { cause })
+  }
+}
+
+/** The order's values in a document; null where it has none. */
+function valuesOf(stored: Stored, order: readonly OrderKey[]): Json[] {
+  return order.map(({ path }) => valueAt(stored, path))
+}
+
+const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
+  id: (stored) => stored.id,
+  _created_at: (stored) => stored.created_at,
+  _updated_at: (stored) => stored.updated_at,
+  _version: (stored) => stored.version,
+}
+
+/** The value at a path; null where there is none. */
+function valueAt(stored: Stored, path: Path): Json {
+  const [name] = path
+  const ours = path.length === 1 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
+  if (ours !== undefined) return ours(stored)
+  let value: unknown = stored.fields
+  for (const step of path) value = memberOf(value, step)
+  return (value ?? null) as Json
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined
+  if (Array.isArray(value) && !isIndex(name)) return undefined
+  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
+}

@@ -1,5 +1,7 @@
-/** The port of stores: what a collection needs of wherever its documents are. */
+/** The port of document stores: collections, queries, changes, outcomes, and the problems that outcomes become. */
 
+import { LIMITS } from '../../core/limits.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
@@ -7,12 +9,12 @@ import type { AnonAccess, Declaration } from '../schemas/declarations.ts'
 import type { Fault } from '../schemas/validate.ts'
 import type { Filter, OrderKey } from './grammar/filter.ts'
 
-/** What is known of a collection before any of its documents is touched. */
+/** A collection as it is known before any of its documents is read. */
 export interface Collection {
   readonly name: string
-  /** Undefined where nobody declared it. */
+  /** Undefined if the collection is not declared. */
   readonly declared?: Declaration
-  /** What anon keys may do in it. */
+  /** The rights of anon keys in it. */
   readonly anon: AnonAccess
 }
 
@@ -30,7 +32,7 @@ export interface Stored {
   /** RFC 3339, milliseconds. */
   readonly created_at: string
   readonly updated_at: string
-  /** Where the collection's schema is there to warn: what of it the document does not fit. */
+  /** The faults of the document against a schema in mode `warn`. */
   readonly warnings?: readonly Fault[]
 }
 
@@ -44,7 +46,7 @@ export interface Query {
   readonly limit: number
   /** The names at the top that are shown; absent where all are. */
   readonly selected?: readonly string[]
-  /** Whether all that the filter finds are counted: one by one, or, where they are many, as well as can be guessed. */
+  /** Requests the number of all documents that match: exact, or estimated if they are many. */
   readonly count?: Count
 }
 
@@ -52,7 +54,7 @@ export type Count = 'exact' | 'estimated'
 
 interface Listed {
   readonly rows: Stored[]
-  /** Where it was asked for: of all that the filter finds, on whatever page. */
+  /** The number of all documents that match, if it was requested. */
   readonly total?: number
 }
 
@@ -79,7 +81,7 @@ export type Change =
 export type Create = Extract<Change, { verb: 'create' }>
 
 /** A document's place. */
-export interface Place {
+export interface DocumentLocation {
   readonly collection: Collection
   readonly id: string
 }
@@ -88,7 +90,7 @@ export interface Write {
   readonly change: Change
 }
 
-/** What became of a change. `current`: the document is there, but at another version, or would become too large. */
+/** The outcome of a change. `current`: the document exists at another version, or would become too large. */
 export type Outcome =
   /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
   | { readonly version: number; readonly stored?: Stored }
@@ -102,7 +104,7 @@ export interface Store {
   /** Changes in one kind of store can be one transaction. */
   readonly kind: 'postgresql' | 'mongodb'
   /** In the order asked; undefined where there is none. */
-  read(scope: WorkspaceScope, places: readonly Place[]): Promise<(Stored | undefined)[]>
+  read(scope: WorkspaceScope, places: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
   list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
   /**
    * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
@@ -123,3 +125,31 @@ export interface Store {
 
 /** `made`: how many were not there yet. */
 type Added = { readonly made: number } | Extract<Outcome, { taken: readonly string[] }>
+
+export const etagOf = (version: number): string => `"v${version}"`
+
+export const documentNotFound = (): Problem => notFound('document')
+
+/** The condition was not met (RFC 9110 §13.1.1). */
+export function versionMismatch(version: number): Problem {
+  const detail = `The document is at version ${version}.`
+  return new Problem('precondition_failed', { detail, headers: { etag: etagOf(version) } })
+}
+
+/** @returns undefined where the change was made */
+export function problemOf(outcome: Outcome): Problem | undefined {
+  if ('missing' in outcome) return documentNotFound()
+  if ('taken' in outcome) return taken(outcome.taken)
+  if (!('current' in outcome)) return undefined
+  if (outcome.bytes <= LIMITS.documentBytesMax) return versionMismatch(outcome.current)
+  const detail = `The document would have ${outcome.bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
+  return new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+}
+
+function taken(fields: readonly string[]): Problem {
+  const names = fields.join(', ')
+  return new Problem('unique_violation', {
+    detail: `Another document has the same ${names}.`,
+    errors: fields.map((name) => ({ in: 'body', name, pointer: `/${name}`, detail: 'is taken' })),
+  })
+}

@@ -1,4 +1,4 @@
-/** Which store a collection is in, what is known of it, and what the caller may do there. */
+/** Resolves a collection to its store and declaration, and authorizes the caller. */
 
 import { Problem } from '../../core/problem.ts'
 import { documentsOf } from '../../platform/capabilities.ts'
@@ -6,28 +6,27 @@ import { invalidate } from '../../platform/node-memory.ts'
 import { refusal } from '../../platform/pg/errors.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { ANON_MEMO, anonSettings, closedCollection } from '../anon.ts'
-import { type AnonAccess, anonAccess, declarationOf, forgetDeclaration } from '../schemas/declarations.ts'
+import { type AnonAccess, anonAccess, declarationOf, memoKey } from '../schemas/declarations.ts'
 import { mongoStore } from './mongo/store.ts'
-import { DeclaredMeanwhile } from './postgres/missed.ts'
-import { postgresStore } from './postgres/store.ts'
+import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Collection, Store } from './store.ts'
 
-/** What may be done with documents; anon keys need to be let. */
+/** A right in a collection, which anon keys must be granted. */
 export type Right = keyof AnonAccess
 
-export interface Where {
+export interface CollectionLocation {
   readonly store: Store
   readonly collection: Collection
 }
 
 /** Work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
-export function inCollection<T>(
+export function withCollection<T>(
   scope: WorkspaceScope,
   name: string,
   rights: readonly Right[],
-  work: (where: Where) => Promise<T>,
+  work: (where: CollectionLocation) => Promise<T>,
 ): Promise<T> {
-  return inCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
+  return withCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
 }
 
 /**
@@ -36,20 +35,20 @@ export function inCollection<T>(
  * @param wanted the rights that the caller needs, by the collection's name
  * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
-export async function inCollections<T>(
+export async function withCollections<T>(
   scope: WorkspaceScope,
   wanted: ReadonlyMap<string, readonly Right[]>,
-  work: (at: (name: string) => Where) => Promise<T>,
+  work: (at: (name: string) => CollectionLocation) => Promise<T>,
 ): Promise<T> {
   let cause: unknown
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
-      return await work(await placesOf(scope, wanted))
+      return await work(await locationsOf(scope, wanted))
     } catch (error) {
-      const isOutOfDate = error instanceof DeclaredMeanwhile || OUT_OF_DATE.has(refusal(error))
+      const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
       cause = error
-      for (const name of wanted.keys()) forgetDeclaration(scope, name)
+      for (const name of wanted.keys()) invalidate(scope, scope.ref, memoKey(name))
       invalidate(scope, scope.ref, ANON_MEMO)
     }
   }
@@ -61,13 +60,13 @@ const ATTEMPTS_MAX = 10
 
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
 
-async function placesOf(
+async function locationsOf(
   scope: WorkspaceScope,
   wanted: ReadonlyMap<string, readonly Right[]>,
-): Promise<(name: string) => Where> {
-  const places = new Map<string, Where>()
+): Promise<(name: string) => CollectionLocation> {
+  const places = new Map<string, CollectionLocation>()
   for (const [name, rights] of wanted) {
-    const place = await placeOf(scope, name)
+    const place = await locationOf(scope, name)
     permit(scope, place.collection, rights)
     places.set(name, place)
   }
@@ -78,7 +77,7 @@ async function placesOf(
   }
 }
 
-async function placeOf(scope: WorkspaceScope, name: string): Promise<Where> {
+async function locationOf(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
   const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
   const anon = anonAccess(declared, settings)
   const documents = documentsOf(scope)
@@ -89,7 +88,7 @@ async function placeOf(scope: WorkspaceScope, name: string): Promise<Where> {
   }
 }
 
-/** Whether anon keys may write at all; each change is permitted by itself before. */
+/** True if anon keys may write at all; each change is authorized before. */
 const lets = (anon: AnonAccess) => anon.create || anon.update || anon.delete
 
 /** The policies say the same; here it gets a reason. */

@@ -1,14 +1,29 @@
-/** What callers ask to be done with a document, and the change that it comes to. */
+/** Plans document commands: from what callers ask for to the changes that a store writes. */
 
 import { mergePatch } from '../../../flows-dsl/json.ts'
 import { Problem } from '../../core/problem.ts'
-import { withDefaults } from '../schemas/defaults.ts'
-import { checkFields } from './bounds.ts'
-import { after, type Fields } from './fields.ts'
-import { type Judgement, judge, judgeChange, judgesAlone } from './judge.ts'
-import { missing, stale } from './refusals.ts'
-import type { Change, Collection, Content, Stored } from './store.ts'
-import type { Right } from './stores.ts'
+import type { WorkspaceScope } from '../../platform/scope.ts'
+import type { CpuBudget } from '../../platform/turns.ts'
+import { sortKey } from '../schemas/canonical.ts'
+import { withDefaults } from '../schemas/columns.ts'
+import { type Fault, validateChange } from '../schemas/validate.ts'
+import { after, checkFields, type Fields } from './fields.ts'
+import {
+  canValidatePartially,
+  checkDocument,
+  checkInThread,
+  isDeferred,
+  type ValidationOutcome,
+} from './judge.ts'
+import {
+  type Change,
+  type Collection,
+  type Content,
+  documentNotFound,
+  type Stored,
+  versionMismatch,
+} from './store.ts'
+import type { CollectionLocation, Right } from './stores.ts'
 
 interface OnOne {
   readonly id: string
@@ -18,7 +33,7 @@ interface OnOne {
 
 type Update = { readonly op: 'update'; readonly data: Fields; readonly unset: readonly string[] } & OnOne
 
-export type Wish =
+export type DocumentCommand =
   | { readonly op: 'create'; readonly data: Fields }
   /** Updates the document with these values in the unique fields `on`; creates one where there is none. */
   | { readonly op: 'upsert'; readonly on: readonly string[]; readonly data: Fields }
@@ -29,8 +44,8 @@ export type Wish =
   | ({ readonly op: 'increment'; readonly field: string; readonly by: number } & OnOne)
   | ({ readonly op: 'delete' } & OnOne)
 
-/** What anon keys need for it. What was read shows in what comes back, but for a new document. */
-export const RIGHTS: Readonly<Record<Wish['op'], readonly Right[]>> = {
+/** The rights that anon keys need. All but a create also need to read, since the reply shows the document. */
+export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> = {
   create: ['create'],
   upsert: ['read', 'create', 'update'],
   update: ['read', 'update'],
@@ -41,68 +56,71 @@ export const RIGHTS: Readonly<Record<Wish['op'], readonly Right[]>> = {
 }
 
 /** A document as it is, or as earlier changes of the same transaction will have left it. */
-export type Current = Pick<Stored, 'id' | 'fields' | 'version'>
+type Current = Pick<Stored, 'id' | 'fields' | 'version'>
 
-export interface Planned {
+interface Planned {
   readonly change: Change
-  readonly warnings: Judgement
+  readonly warnings: ValidationOutcome
   /** It rests on what was read: where that has changed meanwhile, it is planned again. */
   readonly again: boolean
 }
 
-/** Whether the change can be told without the document. */
-export function standsAlone(collection: Collection, wish: Wish): boolean {
-  if (wish.op === 'update')
-    return judgesAlone(collection) && (wish.unset.length === 0 || collection.declared === undefined)
-  return wish.op === 'create' || wish.op === 'replace' || wish.op === 'delete'
+/** True if the change can be planned without reading the document. */
+export function isBlindWrite(collection: Collection, command: DocumentCommand): boolean {
+  if (command.op === 'update')
+    return (
+      canValidatePartially(collection) && (command.unset.length === 0 || collection.declared === undefined)
+    )
+  return command.op === 'create' || command.op === 'replace' || command.op === 'delete'
 }
 
 /** The change of a wish that stands alone. @param newId the id of a document that comes to be */
-export function planAlone(collection: Collection, wish: Wish, newId: string): Planned {
-  if (wish.op === 'create') return creation(collection, wish.data, newId)
-  if (wish.op !== 'update' && wish.op !== 'replace' && wish.op !== 'delete')
-    throw new TypeError(`${wish.op} does not stand alone`)
-  const at = { id: wish.id, ...(wish.ifVersions !== undefined && { ifVersions: wish.ifVersions }) }
-  if (wish.op === 'delete') return { change: { verb: 'delete', ...at }, warnings: [], again: false }
-  if (wish.op === 'replace') {
-    const { content, warnings } = checked(collection, defaulted(collection, wish.data))
+export function planBlind(collection: Collection, command: DocumentCommand, newId: string): Planned {
+  if (command.op === 'create') return creation(collection, command.data, newId)
+  if (command.op !== 'update' && command.op !== 'replace' && command.op !== 'delete')
+    throw new TypeError(`${command.op} is not planned without its document`)
+  const at = { id: command.id, ...(command.ifVersions !== undefined && { ifVersions: command.ifVersions }) }
+  if (command.op === 'delete') return { change: { verb: 'delete', ...at }, warnings: [], again: false }
+  if (command.op === 'replace') {
+    const { content, warnings } = checked(collection, defaulted(collection, command.data))
     return { change: { verb: 'replace', ...at, content }, warnings, again: false }
   }
-  const content = checkFields(wish.data)
-  const warnings = judgeChange(collection, content.fields)
-  return { change: { verb: 'update', ...at, content, unset: wish.unset }, warnings, again: false }
+  const content = checkFields(command.data)
+  const warnings = checkDocument(collection, content.fields, validateChange)
+  return { change: { verb: 'update', ...at, content, unset: command.unset }, warnings, again: false }
 }
 
 /**
  * The change of any wish, from what is there. What is judged is the document that comes out; it is written on the
- * condition that nobody else has written meanwhile.
+ * condition that the version is unchanged.
  * @throws Problem where there is nothing, it is at another version, or what came of it may not be
  */
-export function planOn(
+function planOnCurrent(
   collection: Collection,
-  wish: Wish,
+  command: DocumentCommand,
   current: Current | undefined,
   newId: string,
 ): Planned {
-  if (wish.op === 'create') return creation(collection, wish.data, newId)
-  if (wish.op === 'upsert') return planUpsert(collection, wish.data, current, newId)
-  if (current === undefined) throw missing()
+  if (command.op === 'create') return creation(collection, command.data, newId)
+  if (command.op === 'upsert') return planUpsert(collection, command.data, current, newId)
+  if (current === undefined) throw documentNotFound()
   const { id, version } = current
-  if (wish.ifVersions !== undefined && !wish.ifVersions.includes(version)) throw stale(version)
+  if (command.ifVersions !== undefined && !command.ifVersions.includes(version))
+    throw versionMismatch(version)
   const at = { id, ifVersions: [version] }
-  switch (wish.op) {
+  switch (command.op) {
     case 'delete':
       return { change: { verb: 'delete', ...at }, warnings: [], again: true }
     case 'replace':
-      return written(collection, at, defaulted(collection, wish.data))
+      return written(collection, at, defaulted(collection, command.data))
     case 'merge':
-      if (Object.keys(wish.data).length === 0) return setting(collection, at, current, NOTHING)
+      if (Object.keys(command.data).length === 0) return setting(collection, at, current, NOTHING)
       // The patch is held to the same bounds as what comes of it.
-      return written(collection, at, mergePatch(current.fields, checkFields(wish.data).fields))
+      return written(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
     case 'update':
-      return setting(collection, at, current, wish)
+      return setting(collection, at, current, command)
     case 'increment': {
-      const data = { [wish.field]: increased(current.fields, wish.field, wish.by) }
+      const data = { [command.field]: incremented(current.fields, command.field, command.by) }
       return setting(collection, at, current, { data, unset: [] })
     }
   }
@@ -144,9 +162,9 @@ function setting(
   return { change: { verb: 'update', ...at, content, unset }, warnings, again: true }
 }
 
-function checked(collection: Collection, fields: Fields): { content: Content; warnings: Judgement } {
+function checked(collection: Collection, fields: Fields): { content: Content; warnings: ValidationOutcome } {
   const content = checkFields(fields)
-  return { content, warnings: judge(collection, content.fields) }
+  return { content, warnings: checkDocument(collection, content.fields) }
 }
 
 /** In any mode: a default is no condition. */
@@ -154,8 +172,121 @@ function defaulted({ declared }: Collection, fields: Fields): Fields {
   return declared === undefined ? fields : withDefaults(declared.defaults, fields)
 }
 
-function increased(fields: Fields, field: string, by: number): number {
+function incremented(fields: Fields, field: string, by: number): number {
   const now = Object.hasOwn(fields, field) ? fields[field] : 0
   if (typeof now === 'number') return now + by
   throw new Problem('state_conflict', { detail: `The field ${field.slice(0, 100)} is not a number.` })
+}
+
+export interface WriteTask extends CollectionLocation {
+  readonly command: DocumentCommand
+  /** Of a document that comes to be. */
+  readonly id: string
+}
+
+type Planner = (task: WriteTask, index: number) => Planned
+
+/** A planned change whose document is validated. */
+export interface ValidatedChange extends Planned {
+  readonly warnings: readonly Fault[]
+}
+
+/** One after the other, with time for others between them. @throws Problem of the first that cannot be planned */
+export async function planAll(
+  scope: WorkspaceScope,
+  tasks: readonly WriteTask[],
+  plan: Planner,
+  turns: CpuBudget,
+): Promise<ValidatedChange[]> {
+  const validated: ValidatedChange[] = []
+  try {
+    for (const [index, task] of tasks.entries()) {
+      const planned = turns.run(() => plan(task, index))
+      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, turns))
+      await turns.yield()
+    }
+  } catch (error) {
+    throw located(error, validated.length, tasks)
+  }
+  return validated
+}
+
+const isValidated = (planned: Planned): planned is ValidatedChange => !isDeferred(planned.warnings)
+
+/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as `judgeInThread` does */
+export async function validatePlanned(
+  scope: WorkspaceScope,
+  planned: Planned,
+  turns: CpuBudget,
+): Promise<ValidatedChange> {
+  const { warnings } = planned
+  return {
+    ...planned,
+    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, turns) : warnings,
+  }
+}
+
+export const planIndependent: Planner = ({ collection, command, id }) => planBlind(collection, command, id)
+
+/** Each on what the ones before it will have left. */
+export function planSequential(currents: readonly (Current | undefined)[]): Planner {
+  const left = new Map<string, PlannedState>()
+  return (task, index) => {
+    const current = latestState(left, task, currents[index])
+    const planned = planOnCurrent(task.collection, task.command, current, task.id)
+    const { id } = planned.change
+    left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
+    return planned
+  }
+}
+
+/** A document as an earlier task leaves it; undefined where that deletes it. */
+interface PlannedState {
+  readonly collection: Collection
+  readonly current: Current | undefined
+}
+
+const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
+
+function latestState(
+  left: Map<string, PlannedState>,
+  task: WriteTask,
+  read: Current | undefined,
+): Current | undefined {
+  const { command, collection } = task
+  if (command.op === 'create') return undefined
+  if (command.op === 'upsert' && read === undefined) return plannedInsert(left, collection, command)
+  const id = 'id' in command ? command.id : (read?.id ?? '')
+  const known = left.get(keyIn(collection, id))
+  return known === undefined ? read : known.current
+}
+
+function plannedInsert(
+  left: Map<string, PlannedState>,
+  collection: Collection,
+  { on, data }: Extract<DocumentCommand, { op: 'upsert' }>,
+): Current | undefined {
+  const value = (fields: Fields | undefined, field: string) =>
+    sortKey(collection.declared?.formats.get(field), fields?.[field])
+  const made = [...left.values()].find(
+    ({ collection: { name }, current }) =>
+      name === collection.name && on.every((field) => value(current?.fields, field) === value(data, field)),
+  )
+  return made?.current
+}
+
+function next({ change }: Planned, current: Current | undefined): Pick<PlannedState, 'current'> {
+  if (change.verb === 'delete') return { current: undefined }
+  const { id, content } = change
+  if (change.verb !== 'update')
+    return { current: { id, fields: content.fields, version: (current?.version ?? 0) + 1 } }
+  const untouched = Object.keys(content.fields).length + change.unset.length === 0
+  const version = (current?.version ?? 0) + (untouched ? 0 : 1)
+  return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
+}
+
+/** Of several, which one it is about. */
+export function located(error: unknown, index: number, tasks: readonly WriteTask[]): unknown {
+  if (!(error instanceof Problem) || tasks.length === 1) return error
+  return error.with({ op_index: index })
 }

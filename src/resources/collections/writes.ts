@@ -1,4 +1,4 @@
-/** Changes of documents: planned, written all or none, and planned again where somebody else was first. */
+/** Writes documents: plans all changes, writes all or none, and plans again if another writer came first. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -7,31 +7,46 @@ import { refusal } from '../../platform/pg/errors.ts'
 import type { Sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { CpuBudget } from '../../platform/turns.ts'
-import { comparedAs, type Format } from '../schemas/canonical.ts'
+import { type Format, sortKey } from '../schemas/canonical.ts'
 import type { Index } from '../schemas/indexes.ts'
 import type { Filter, Test } from './grammar/filter.ts'
-import { alone, type Judged, located, planAll, planner, type Task } from './planning.ts'
-import { refusalOf, stale } from './refusals.ts'
-import type { Collection, Outcome, Store, Stored } from './store.ts'
-import { inCollections, type Right } from './stores.ts'
-import { RIGHTS, standsAlone, type Wish } from './wishes.ts'
+import {
+  type Collection,
+  type Outcome,
+  problemOf,
+  type Store,
+  type Stored,
+  versionMismatch,
+} from './store.ts'
+import { type Right, withCollections } from './stores.ts'
+import {
+  type DocumentCommand,
+  isBlindWrite,
+  located,
+  planAll,
+  planIndependent,
+  planSequential,
+  RIGHTS,
+  type ValidatedChange,
+  type WriteTask,
+} from './wishes.ts'
 
-/** A wish, and the collection it is for. */
-export interface Asked {
+/** A command, and the collection that it is for. */
+export interface WriteRequest {
   readonly collection: string
-  readonly wish: Wish
+  readonly command: DocumentCommand
 }
 
-/** How it is done. */
-interface Way {
+/** Options of a write. */
+interface WriteOptions {
   /** Those of the request, where it asks for more than this. */
   readonly turns?: CpuBudget
   /** Further statements of the transaction. */
   readonly marks?: readonly Sql[]
 }
 
-/** What was made of a wish. */
-export interface Done {
+/** The result of a command. */
+export interface WriteResult {
   readonly id: string
   readonly created: boolean
   /** That the document has now, or had when it was deleted. */
@@ -46,18 +61,20 @@ export interface Done {
  */
 export function writeAll(
   scope: WorkspaceScope,
-  asked: readonly Asked[],
-  { turns = new CpuBudget(), marks = [] }: Way = {},
-): Promise<Done[]> {
+  requests: readonly WriteRequest[],
+  { turns = new CpuBudget(), marks = [] }: WriteOptions = {},
+): Promise<WriteResult[]> {
   // The same ids at every attempt, and in every attempt of an activity.
-  const ids = asked.map(({ wish }) => (wish.op === 'create' || wish.op === 'upsert' ? scope.uuid() : ''))
+  const ids = requests.map(({ command }) =>
+    command.op === 'create' || command.op === 'upsert' ? scope.uuid() : '',
+  )
   const rights = new Map<string, readonly Right[]>()
-  for (const { collection, wish } of asked)
-    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[wish.op]])
-  return inCollections(scope, rights, async (at) => {
-    const tasks = asked.map(({ collection, wish }, index) => ({
+  for (const { collection, command } of requests)
+    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[command.op]])
+  return withCollections(scope, rights, async (at) => {
+    const tasks = requests.map(({ collection, command }, index) => ({
       ...at(collection),
-      wish,
+      command,
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
@@ -69,29 +86,34 @@ export function writeAll(
 }
 
 /** One change of one document. */
-export async function write(scope: WorkspaceScope, collection: string, wish: Wish, way?: Way): Promise<Done> {
-  const [done] = await writeAll(scope, [{ collection, wish }], way)
-  if (done === undefined) throw new TypeError('one wish has one outcome')
+export async function write(
+  scope: WorkspaceScope,
+  collection: string,
+  command: DocumentCommand,
+  options?: WriteOptions,
+): Promise<WriteResult> {
+  const [done] = await writeAll(scope, [{ collection, command }], options)
+  if (done === undefined) throw new TypeError('one command has one outcome')
   return done
 }
 
-/** @returns undefined where somebody else was first and all is to be planned again */
+/** @returns undefined if another writer came first and all is to be planned again */
 async function attemptAll(
   scope: WorkspaceScope,
-  tasks: readonly Task[],
-  { turns, marks }: Required<Way>,
-): Promise<Done[] | undefined> {
-  const plan = tasks.every(({ collection, wish }) => standsAlone(collection, wish))
-    ? alone
-    : planner(await currentOf(scope, tasks))
+  tasks: readonly WriteTask[],
+  { turns, marks }: Required<WriteOptions>,
+): Promise<WriteResult[] | undefined> {
+  const plan = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
+    ? planIndependent
+    : planSequential(await currentOf(scope, tasks))
   const planned = await planAll(scope, tasks, plan, turns)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
-  const failed = outcomes.findIndex((outcome) => outcome !== undefined && refusalOf(outcome) !== undefined)
+  const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
   const refused = outcomes[failed]
   if (refused === undefined) return planned.map((plan, index) => doneOf(plan, outcomes[index]))
-  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).wish)) return undefined
+  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).command)) return undefined
   throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
 }
 
@@ -100,29 +122,29 @@ function undefinedOnDeadlock(error: unknown): undefined {
   if (refusal(error) !== 'deadlock') throw error
 }
 
-/** Whether it may be done when it is planned on what is there by now. */
-function isTransient(refused: Outcome, wish: Wish): boolean {
+/** True if the command may succeed when it is planned again on the current document. */
+function isTransient(refused: Outcome, command: DocumentCommand): boolean {
   if ('taken' in refused)
-    return wish.op === 'upsert' && refused.taken.every((field) => wish.on.includes(field))
+    return command.op === 'upsert' && refused.taken.every((field) => command.on.includes(field))
   return !tooLarge(refused)
 }
 
 const tooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
 
-function taskAt(tasks: readonly Task[], index: number): Task {
+function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
   const task = tasks[index]
   if (task === undefined) throw new TypeError('no such task')
   return task
 }
 
 /** One transaction is one store's. */
-function storeOf(tasks: readonly Task[]): Store {
+function storeOf(tasks: readonly WriteTask[]): Store {
   const { store } = taskAt(tasks, 0)
   if (tasks.every((task) => task.store.kind === store.kind)) return store
   throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
 }
 
-function doneOf({ change, warnings }: Judged, outcome: Outcome | undefined): Done {
+function doneOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
   if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
   const { version, stored } = outcome
   const done = { id: change.id, created: change.verb === 'create', version }
@@ -130,9 +152,14 @@ function doneOf({ change, warnings }: Judged, outcome: Outcome | undefined): Don
   return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
 }
 
-/** What is there of each task's document; of a new one, nothing. */
-async function currentOf(scope: WorkspaceScope, tasks: readonly Task[]): Promise<(Stored | undefined)[]> {
-  const places = tasks.map(({ collection, wish }) => ('id' in wish ? { collection, id: wish.id } : undefined))
+/** Reads the current document of each task; undefined for a new one. */
+async function currentOf(
+  scope: WorkspaceScope,
+  tasks: readonly WriteTask[],
+): Promise<(Stored | undefined)[]> {
+  const places = tasks.map(({ collection, command }) =>
+    'id' in command ? { collection, id: command.id } : undefined,
+  )
   const wanted = places.filter((place) => place !== undefined)
   const read = wanted.length === 0 ? [] : await storeOf(tasks).read(scope, wanted)
   return Promise.all(
@@ -147,9 +174,12 @@ async function currentOf(scope: WorkspaceScope, tasks: readonly Task[]): Promise
 }
 
 /** The document that an upsert is about, if there is one. */
-async function found(scope: WorkspaceScope, { store, collection, wish }: Task): Promise<Stored | undefined> {
-  if (wish.op !== 'upsert') return undefined
-  const of = keyOf(collection, wish.on, wish.data).map(
+async function found(
+  scope: WorkspaceScope,
+  { store, collection, command }: WriteTask,
+): Promise<Stored | undefined> {
+  if (command.op !== 'upsert') return undefined
+  const of = keyOf(collection, command.on, command.data).map(
     ([name, value]): Filter => ({
       kind: 'test',
       path: [name],
@@ -164,7 +194,7 @@ async function found(scope: WorkspaceScope, { store, collection, wish }: Task): 
 
 /** A text of a format is the same however it is written. */
 function matching(value: Json, format: Format | undefined): { test: Test; as?: Format } {
-  const wanted = comparedAs(format, value) as Json
+  const wanted = sortKey(format, value) as Json
   return { test: { op: 'in', values: [[wanted]] }, ...(format !== undefined && { as: format }) }
 }
 
@@ -186,11 +216,11 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
 /** A version that the caller named is gone: the one that is there now is told, not the one that was seen. */
 async function reasonOf(
   scope: WorkspaceScope,
-  { store, collection }: Task,
-  planned: Judged | undefined,
+  { store, collection }: WriteTask,
+  planned: ValidatedChange | undefined,
   refused: Outcome,
 ): Promise<unknown> {
-  if (!('current' in refused) || tooLarge(refused)) return refusalOf(refused)
+  if (!('current' in refused) || tooLarge(refused)) return problemOf(refused)
   const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
-  return now === undefined ? refusalOf({ missing: true }) : stale(now.version)
+  return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)
 }

@@ -16,7 +16,7 @@ import { violated } from '../../platform/pg/errors.ts'
 import { type Sql, sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Id, Input, inWorkspace, onStructure, Ref, Time } from '../kinds.ts'
-import { spend } from '../quotas/spend.ts'
+import { consumeQuota } from '../quotas/operations.ts'
 import { ACTIVE, inactiveProblem } from '../tenants.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
@@ -277,7 +277,7 @@ async function invoke(
   checkJson('input', input, LIMITS.functionInputBytesMax)
   const active = await find(scope, id)
   const invoked = { ...active, version: version ?? active.version }
-  await spend(scope, 'invocations_per_day')
+  await consumeQuota(scope, 'invocations_per_day')
   const run_id = scope.newId('run')
   try {
     const lent = { input: input as Json, ...(secrets && { secrets }) }

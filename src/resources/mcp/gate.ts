@@ -8,7 +8,7 @@ import { asWorkspaceService } from '../../platform/access.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { type AuditCaller, runAudited } from '../audited.ts'
-import { spend } from '../quotas/spend.ts'
+import { consumeQuota } from '../quotas/operations.ts'
 import type { Published } from './manifest.ts'
 import { SOURCES } from './sources/index.ts'
 import { digest, type Source, type Tool } from './tool.ts'
@@ -69,7 +69,7 @@ async function admitted(
   call: ToolCall,
 ): Promise<Ended> {
   try {
-    await spend(scope, 'mcp_calls_per_minute')
+    await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return broken(error)
     const transportStatus = call.channel === 'rest' ? error.status : 200

@@ -1,4 +1,4 @@
-/** Building indexes of a collection with documents: an operation, and a durable workflow with a step for each. */
+/** Builds indexes of a collection with documents: a job, and a durable workflow with a step for each index. */
 
 import { notFound, Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
@@ -8,11 +8,10 @@ import type { Builder } from '../../platform/pg/builder.ts'
 import { commas, Sql, sql } from '../../platform/pg/sql.ts'
 import type { AdminScope, WorkspaceScope } from '../../platform/scope.ts'
 import type { Job } from '../operations.ts'
-import type { Index } from './indexes.ts'
-import { COLUMNS, type Schema } from './shape.ts'
+import { COLUMNS, type Index, type Schema } from './indexes.ts'
 
 /** An operation that is yet to be started. */
-export interface Building {
+export interface IndexBuild {
   readonly input: IndexBuildInput
   readonly uuid: string
 }
@@ -24,7 +23,7 @@ export async function recordBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
   schema: Schema,
-): Promise<Building> {
+): Promise<IndexBuild> {
   const { tenantId, workspaceId } = ref
   const uuid = scope.uuid()
   const indexes = buildingOf(schema).map(({ name }) => name)
@@ -39,7 +38,7 @@ export async function recordBuilding(
 /** Starts the workflow; the same one again changes nothing. Waits for its end at most `waitS`. */
 export async function startBuilding(
   scope: AdminScope,
-  { input, uuid }: Building,
+  { input, uuid }: IndexBuild,
   waitS: number,
 ): Promise<void> {
   const work = tenantWorkflowsOf(scope, input.target)
@@ -68,7 +67,7 @@ export async function resumeBuilding(
 }
 
 /** The operation, while it has work to do; else the declaration. */
-export async function outcomeOf(scope: AdminScope, { input }: Building): Promise<Job | Schema> {
+export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
     sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
       from operations where id = ${input.operation_id}`,
@@ -78,7 +77,7 @@ export async function outcomeOf(scope: AdminScope, { input }: Building): Promise
   return operation['state'] === 'succeeded' ? (schema as unknown as Schema) : (operation as unknown as Job)
 }
 
-export interface Hands {
+export interface IndexBuildContext {
   readonly admin: AdminScope
   /** The same workspace with the rights of a service key: it sees which documents are in the way. */
   readonly inside: WorkspaceScope
@@ -90,7 +89,7 @@ export interface Hands {
  * @throws Problem `unique_violation` with some of the documents that have the same; as {@link Builder.build} does
  */
 export async function buildIndex(
-  { admin, inside, builder }: Hands,
+  { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
 ): Promise<void> {
@@ -103,7 +102,7 @@ export async function buildIndex(
 
 /** Records that an index could not be built, and clears away what there is of it. */
 export async function indexFailed(
-  { admin, inside, builder }: Hands,
+  { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
   failure: WorkFailure,

@@ -1,4 +1,4 @@
-/** Texts with a format, as they are compared: one text for each value, however it was written, in code-point order. */
+/** Canonical texts of formatted values: one text for each value, in code-point order. */
 
 /** Formats whose values are more than their text. */
 export const FORMATS = ['date-time', 'date', 'uuid'] as const
@@ -17,11 +17,11 @@ export const canonicalOf = (format: Format, text: string): string | undefined =>
 
 /** The same of a literal in a query, where a point in time may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {
-  return canonicalOf(format, format === 'date-time' ? (completed(text) ?? text) : text)
+  return canonicalOf(format, format === 'date-time' ? (completeTimestamp(text) ?? text) : text)
 }
 
-/** What a member of a document is compared as; itself where its property has no format, or it is not of it. */
-export function comparedAs(format: Format | undefined, value: unknown): unknown {
+/** The value that a member of a document is compared by; itself if it has no format or does not fit it. */
+export function sortKey(format: Format | undefined, value: unknown): unknown {
   if (format === undefined || typeof value !== 'string') return value
   return canonicalOf(format, value) ?? value
 }
@@ -29,7 +29,7 @@ export function comparedAs(format: Format | undefined, value: unknown): unknown 
 const SHORT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i
 
 /** A date, or a date and a time, as RFC 3339 has it: of what is not said, midnight and UTC. */
-export function completed(text: string): string | undefined {
+export function completeTimestamp(text: string): string | undefined {
   const [, date, minute = '00:00', second = ':00', offset = 'Z'] = SHORT.exec(text) ?? []
   return date === undefined ? undefined : `${date}T${minute}${second}${offset}`
 }
@@ -43,7 +43,7 @@ const CANONICAL: Readonly<Record<Format, (text: string) => string | undefined>> 
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
 
-/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and no year is special to anybody. */
+/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and `Date.UTC` treats no year specially. */
 function dayOf(text: string): number | undefined {
   const [year = 0, month = 0, day = 0] = DATE.exec(text)?.slice(1).map(Number) ?? []
   const time = Date.UTC(year + 400, month - 1, day)

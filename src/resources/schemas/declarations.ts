@@ -1,32 +1,30 @@
-/** What a collection was declared as: one look-up, remembered for a few seconds. */
+/** Reads the declaration of a collection and caches it for a few seconds. */
 
-import { invalidate, memo } from '../../platform/node-memory.ts'
+import { memo } from '../../platform/node-memory.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import type { AnonSettings } from '../anon.ts'
 import type { Format } from './canonical.ts'
-import { formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
-import { type Defaults, defaultsOf } from './defaults.ts'
+import { type Defaults, defaultsOf, formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
 import type { Index } from './indexes.ts'
-import type { SchemaObject } from './language.ts'
-import { type Prepared, prepare } from './prepare.ts'
+import { type Prepared, prepare, type SchemaObject } from './language.ts'
 
 export interface Declaration {
   readonly id: string
-  /** The name of its table, which changes with the declaration: whoever knows an old one finds nothing. */
+  /** The name of its table. It changes with the declaration, so a stale name finds no table. */
   readonly relation: string
   readonly store: 'relational' | 'document'
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
-  /** What anon keys may do, as far as the declaration says. */
+  /** The rights of anon keys, as far as the declaration sets them. */
   readonly anon: Partial<AnonAccess>
   readonly schema: Prepared
   /** Declared scalar properties: what filters on them are compared as. */
   readonly scalars: ReadonlyMap<string, Scalar>
   /** Those of them that are texts and compared as what their format says. */
   readonly formats: ReadonlyMap<string, Format>
-  /** What a document gets where it says nothing: `withDefaults`. */
+  /** The values of absent members: `withDefaults`. */
   readonly defaults: Defaults
 }
 
@@ -37,7 +35,7 @@ export interface AnonAccess {
   readonly delete: boolean
 }
 
-/** What anon keys may do in a collection, declared or not. */
+/** The rights of anon keys in a collection, declared or not. */
 export function anonAccess(
   declared: Pick<Declaration, 'anon'> | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
@@ -67,7 +65,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   }
 }
 
-/** @returns undefined where nobody declared the collection */
+/** @returns undefined if the collection is not declared */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return memo(scope, memoKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
@@ -79,8 +77,3 @@ export function declarationOf(scope: WorkspaceScope, collection: string): Promis
 
 /** A parsed schema takes several times the room of its text. */
 const HEAP_FACTOR = 8
-
-/** Asked again next time: the memo was found to be out of date. */
-export function forgetDeclaration(scope: WorkspaceScope, collection: string): void {
-  invalidate(scope, scope.ref, memoKey(collection))
-}

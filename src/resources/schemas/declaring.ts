@@ -1,24 +1,37 @@
-/** From what a caller asks for to what a declaration's row says, with everything checked that needs no documents. */
+/** Builds the row of a declaration from a request, and checks everything that needs no documents. */
 
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CpuBudget } from '../../platform/turns.ts'
-import { checkFields } from '../collections/bounds.ts'
-import { type ColumnsBefore, columnsOf, scalarsOf, type TableColumn } from './columns.ts'
+import { checkFields } from '../collections/fields.ts'
+import { validateInThread } from '../collections/judge.ts'
+import {
+  type ColumnsBefore,
+  columnsOf,
+  defaultsOf,
+  propertiesWithDefault,
+  scalarsOf,
+  type TableColumn,
+  withDefaults,
+} from './columns.ts'
 import type { AnonAccess } from './declarations.ts'
-import { defaultsOf, propertiesWithDefault, withDefaults } from './defaults.ts'
-import { type Asked, checkWanted, type Index, type IndexesBefore, indexesOf, wantedOf } from './indexes.ts'
-import { checkSchema, type SchemaObject } from './language.ts'
-import { type Prepared, prepare } from './prepare.ts'
+import {
+  checkWanted,
+  type Index,
+  type IndexesBefore,
+  indexesOf,
+  type RequestedIndexes,
+  wantedOf,
+} from './indexes.ts'
+import { checkSchema, type Prepared, prepare, type SchemaObject } from './language.ts'
 import { isPending, validateDocument } from './validate.ts'
-import { faultsInThread } from './validate-in-thread.ts'
 
-export interface Asking extends Asked {
+export interface DeclarationRequest extends RequestedIndexes {
   readonly store: 'relational' | 'document'
   readonly schema: unknown
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly access: { readonly anon?: Partial<AnonAccess> }
-  /** Whether documents of the store `document` are outside PostgreSQL. */
+  /** True if documents of the store `document` are outside PostgreSQL. */
   readonly hasDocumentStore: boolean
 }
 
@@ -27,7 +40,7 @@ export interface Before {
   readonly indexes: IndexesBefore
 }
 
-export interface Made {
+export interface BuiltDeclaration {
   readonly schema: SchemaObject
   readonly prepared: Prepared
   readonly columns: readonly TableColumn[]
@@ -35,16 +48,20 @@ export interface Made {
 }
 
 /** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
-export async function declare(scope: AdminScope, asking: Asking, before?: Before): Promise<Made> {
-  const schema = checkSchema(asking.schema)
+export async function buildDeclaration(
+  scope: AdminScope,
+  request: DeclarationRequest,
+  before?: Before,
+): Promise<BuiltDeclaration> {
+  const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
-  checkAccess(asking.access)
-  const wanted = wantedOf(asking)
-  const inMongo = asking.hasDocumentStore && asking.store === 'document'
-  checkWanted(wanted, { mode: asking.mode, scalars: scalarsOf(schema), inMongo })
+  checkAccess(request.access)
+  const wanted = wantedOf(request)
+  const inMongo = request.hasDocumentStore && request.store === 'document'
+  checkWanted(wanted, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
   const indexed = wanted.flatMap(({ fields }) => fields)
-  const columns = columnsOf(schema, asking.store, indexed, before?.columns)
+  const columns = columnsOf(schema, request.store, indexed, before?.columns)
   return { schema, prepared, columns, indexes: indexesOf(wanted, columns, before?.indexes) }
 }
 
@@ -56,7 +73,7 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
   for (const [pointer, property] of propertiesWithDefault(schema)) {
     const judged = prepare({ properties: { value: property }, $defs })
     const found = turns.run(() => validateDocument(judged, { value: property['default'] }))
-    const [fault] = isPending(found) ? await faultsInThread(scope, found, turns) : found
+    const [fault] = isPending(found) ? await validateInThread(scope, found, turns) : found
     await turns.yield()
     if (fault === undefined) continue
     const detail = `does not fit its property: ${fault.detail}`
@@ -70,7 +87,7 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
 }
 
 /** An update gives the whole document back, and says whether there is one. */
-function checkAccess({ anon }: Asking['access']): void {
+function checkAccess({ anon }: DeclarationRequest['access']): void {
   if (anon?.read !== false || !(anon.update || anon.delete)) return
   const detail = 'anon keys that may update or delete must be able to read'
   throw new Problem('validation_failed', {

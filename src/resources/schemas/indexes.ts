@@ -1,10 +1,13 @@
-/** Indexes and unique constraints of a declaration: what may be one, and what the table makes of it. */
+/** The API types of a declaration, and its indexes and unique constraints. */
 
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import type { Scalar, TableColumn } from './columns.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { sql } from '../../platform/pg/sql.ts'
+import { Id, Time } from '../kinds.ts'
+import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
   minItems: 1,
@@ -12,13 +15,13 @@ const FieldNames = Type.Array(Type.String(), {
   uniqueItems: true,
 })
 
-/** What a declaration may ask for. */
-export const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
+/** The indexes that a declaration may request. */
+const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
 })
-export const UniqueAsked = Type.Array(FieldNames, {
+const UniqueAsked = Type.Array(FieldNames, {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',
@@ -37,13 +40,13 @@ export interface Index extends Static<typeof IndexShown> {
   readonly columns: readonly string[]
 }
 
-export interface Asked {
+export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
   readonly unique: readonly (readonly string[])[]
 }
 
-/** What is asked for, in one form: unique ones last, none twice. */
-export function wantedOf({ indexes, unique }: Asked): Wanted[] {
+/** Requested indexes in one form: unique ones last, no duplicates. */
+export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
   const wanted = [
     ...indexes.map(({ fields }) => ({ fields, unique: false })),
     ...unique.map((fields) => ({ fields, unique: true })),
@@ -55,8 +58,8 @@ interface Wanted {
   readonly unique: boolean
 }
 
-/** What a declaration has, as it would be asked for. */
-export const askedOf = (indexes: readonly Index[]): Asked => ({
+/** The indexes of a declaration in the form in which they are requested. */
+export const askedOf = (indexes: readonly Index[]): RequestedIndexes => ({
   indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
   unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
 })
@@ -92,7 +95,7 @@ export function checkWanted(wanted: readonly Wanted[], about: About): void {
 interface About {
   readonly mode: string
   readonly scalars: ReadonlyMap<string, Scalar>
-  /** Whether the documents are outside PostgreSQL. */
+  /** True if the documents are outside PostgreSQL. */
   readonly inMongo: boolean
 }
 
@@ -107,12 +110,12 @@ function refused(name: string, detail: string): Problem {
   return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
 }
 
-/** What a table has before its indexes change. */
+/** The indexes of a table before a change. */
 export interface IndexesBefore {
   readonly indexes: readonly Index[]
   /** The highest number that an index of it ever had. */
   readonly last: number
-  /** Whether what could not be made shall be tried again. */
+  /** Builds failed indexes again. */
   readonly retried: boolean
 }
 
@@ -142,3 +145,65 @@ function columnOf(field: string, columns: readonly TableColumn[]): string {
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
 }
+
+export const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
+export const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
+  description:
+    'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
+})
+const Access = Type.Object(
+  {
+    anon: Type.Optional(
+      Type.Object(
+        {
+          read: Type.Optional(Type.Boolean()),
+          create: Type.Optional(Type.Boolean()),
+          update: Type.Optional(Type.Boolean()),
+          delete: Type.Optional(Type.Boolean()),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'What anon keys may do. By default they change nothing, and read if the setting `anon.collections` of the workspace says so.',
+  },
+)
+export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
+})
+
+/** Members that may be left out when a collection is declared, and all that may change later. */
+export const Changeable = {
+  mode: Type.Optional(Mode),
+  access: Type.Optional(Access),
+  indexes: Type.Optional(IndexesAsked),
+  unique: Type.Optional(UniqueAsked),
+}
+
+export const Schema = Type.Object({
+  id: Id('sch'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  collection: CollectionName,
+  store: Store,
+  schema: JsonSchema,
+  mode: Mode,
+  access: Access,
+  indexes: Type.Array(IndexShown),
+  revision: Type.Integer({ description: 'Grows by one with every change.' }),
+  created_at: Time,
+  updated_at: Time,
+})
+export type Schema = Static<typeof Schema>
+
+/** Of an index, columns are our own affair. */
+export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
+  (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
+    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes,
+  revision, created_at, updated_at`
+
+export const refOf = ({ tenant_id, workspace_id }: Pick<Schema, 'tenant_id' | 'workspace_id'>) =>
+  ({ tenantId: tenant_id, workspaceId: workspace_id }) as WorkspaceRef

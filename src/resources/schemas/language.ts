@@ -1,6 +1,7 @@
-/** What a collection's schema may say: a closed part of JSON Schema 2020-12, checked with every fault at once. */
+/** The schema language of collections: a closed part of JSON Schema 2020-12, checked, then prepared for evaluation. */
 
 import Format from 'typebox/format'
+import { unescaped } from '../../../flows-dsl/json.ts'
 import { patternError } from '../../../flows-dsl/schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../flows-dsl/schema/vocabulary.ts'
 import { deeper, isObject } from '../../core/json.ts'
@@ -44,7 +45,7 @@ interface Test {
 
 const text: Test = { wants: 'a text', fits: (value) => typeof value === 'string' }
 
-/** What the value of a keyword without schemas must be. */
+/** Tests of the values of keywords without subschemas. */
 const TESTS: Readonly<Record<Exclude<Shape, Below>, Test>> = {
   any: { wants: 'any value', fits: () => true },
   boolean: { wants: 'true or false', fits: (value) => typeof value === 'boolean' },
@@ -94,7 +95,7 @@ const shapeOf = (name: string): Shape | undefined =>
   Object.hasOwn(KEYWORDS, name) && !NOT_TAKEN.includes(name) ? KEYWORDS[name] : undefined
 
 /** The shape of a keyword that says something about documents; references are resolved apart. */
-export const saidShapeOf = (name: string): Shape | undefined =>
+const assertionShapeOf = (name: string): Shape | undefined =>
   name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
 interface Walk {
@@ -135,7 +136,7 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
 }
 
-/** What PostgreSQL keeps in no JSON; an even number of backslashes before it makes it something else. */
+/** Escapes that PostgreSQL rejects in JSON; after an odd number of backslashes they are plain text. */
 const UNKEEPABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 /** Recursion is bounded: the depth was checked before. */
@@ -183,4 +184,127 @@ function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void 
 function fault(walk: Walk, pointer: string, detail: string | undefined): void {
   if (detail === undefined || walk.errors.length >= LIMITS.faultsShownMax) return
   walk.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
+}
+
+interface Built {
+  readonly schema: Schema
+  /** Subschemas that one value may meet, each as often as a reference leads to it, and the items of their lists. */
+  readonly size: number
+}
+
+export interface Prepared extends Built {
+  /** It constrains single members only, so a change of some can be validated without the others. */
+  readonly separable: boolean
+}
+
+/** Keywords that judge each member by its own name and value; `required` by whether it is there at all. */
+const OF_MEMBERS = [
+  'type',
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'propertyNames',
+  'required',
+]
+
+/**
+ * References form no circle, so the result is a finite graph that shares what is referred to twice. An evaluator
+ * evaluates it needs no resolver, and meets at most `size` subschemas for each value of a document.
+ * @param root a schema that `checkSchema` let through
+ * @throws Problem `schema_invalid` where a reference leads nowhere, in a circle, or to too much
+ */
+export function prepare(root: SchemaObject): Prepared {
+  const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
+  const built = builder.build(root as Schema)
+  const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
+  if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
+  throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
+}
+
+class Builder {
+  readonly #defs: SchemaObject
+  readonly #done = new Map<string, Built>()
+  readonly #open = new Set<string>()
+
+  constructor(defs: SchemaObject) {
+    this.#defs = defs
+  }
+
+  build(schema: Schema): Built {
+    const made: Made = { said: [], size: 1 }
+    if (typeof schema === 'boolean') return { ...made, schema }
+    for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
+    const reference = schema['$ref']
+    if (typeof reference === 'string') this.#refer(made, reference)
+    return { ...made, schema: Object.fromEntries(made.said) }
+  }
+
+  #keyword(made: Made, name: string, value: unknown): void {
+    const shape = assertionShapeOf(name)
+    if (shape !== undefined) made.said.push([name, this.#below(made, shape, value)])
+  }
+
+  #below(made: Made, shape: Shape, value: unknown): unknown {
+    if (shape === 'schema') return this.#part(made, value)
+    if (shape === 'schemas') return (value as unknown[]).map((item) => this.#part(made, item))
+    if (shape === 'schemaMap' || shape === 'patternMap') {
+      const parts = Object.entries(value as object).map(
+        ([name, item]) => [name, this.#part(made, item)] as const,
+      )
+      return Object.fromEntries(parts)
+    }
+    made.size += listed(value)
+    return value
+  }
+
+  #part(made: Made, schema: unknown): Schema {
+    return add(made, this.build(schema as Schema))
+  }
+
+  /** `$ref` beside other keywords is one more condition (JSON Schema Core 2020-12 §8.2.3.1). */
+  #refer(made: Made, reference: string): void {
+    const target = add(made, this.#target(reference))
+    const conditions = made.said.find(([name]) => name === 'allOf')
+    if (conditions === undefined) made.said.push(['allOf', [target]])
+    else conditions[1] = [...(conditions[1] as Schema[]), target]
+  }
+
+  #target(reference: string): Built {
+    const name = unescaped(reference.slice('#/$defs/'.length))
+    const known = this.#done.get(name)
+    if (known !== undefined) return known
+    if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} leads nowhere.`)
+    if (this.#open.has(name)) throw invalid(`${reference} leads in a circle, which is not taken.`)
+    this.#open.add(name)
+    const built = this.build(this.#defs[name] as Schema)
+    this.#open.delete(name)
+    this.#done.set(name, built)
+    return built
+  }
+}
+
+/** Items of `enum`, `required` and the like: each is a comparison. */
+function listed(value: unknown): number {
+  if (Array.isArray(value)) return value.length
+  return Object.values(Object(value)).reduce<number>(
+    (sum, item) => sum + (Array.isArray(item) ? item.length : 0),
+    0,
+  )
+}
+
+interface Made {
+  readonly said: [string, unknown][]
+  size: number
+}
+
+function add(made: Made, part: Built): Schema {
+  made.size += part.size
+  return part.schema
+}
+
+function invalid(detail: string): Problem {
+  return new Problem('schema_invalid', {
+    detail,
+    errors: [{ in: 'body', name: 'schema', pointer: '/schema', detail }],
+  })
 }

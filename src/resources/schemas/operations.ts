@@ -1,4 +1,4 @@
-/** Schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
+/** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
@@ -12,11 +12,14 @@ import { refusal, violated } from '../../platform/pg/errors.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { AdminScope } from '../../platform/scope.ts'
 import { CollectionName } from '../collections/fields.ts'
-import { Input, onStructure, Ref } from '../kinds.ts'
+import { Input, onStructure, Ref, Wait } from '../kinds.ts'
+import { Job } from '../operations.ts'
 import { ACTIVE, findInactiveReason } from '../tenants.ts'
+import { outcomeOf, startBuilding } from './building.ts'
 import { memoKey } from './declarations.ts'
-import { declare } from './declaring.ts'
-import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './shape.ts'
+import { buildDeclaration } from './declaring.ts'
+import { changeSchema } from './evolution.ts'
+import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './indexes.ts'
 
 export const createSchema = onStructure({
   name: 'schema.create',
@@ -39,7 +42,7 @@ export const createSchema = onStructure({
   },
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
-    const { schema, columns, indexes } = await declare(scope, {
+    const { schema, columns, indexes } = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
@@ -157,3 +160,55 @@ export const deleteSchema = onStructure({
 
 const full = () =>
   new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
+
+export const updateSchema = onStructure({
+  name: 'schema.update',
+  summary: 'Change the declaration of a collection; what is not named stays',
+  roles: ADMINS,
+  input: Input({
+    id: Ref('schema'),
+    collection: Type.Optional(CollectionName),
+    store: Type.Optional(Store),
+    workspace_id: Type.Optional(Ref('workspace')),
+    schema: Type.Optional(JsonSchema),
+    ...Changeable,
+    revision: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'The revision that is changed; another one is a conflict.' }),
+    ),
+    wait: Wait,
+  }),
+  output: Type.Union([Schema, Job]),
+  http: {
+    method: 'PUT',
+    path: '/v1/schemas/{id}',
+    body: '*',
+    headers: { wait: 'prefer' },
+    status: (output) => ('type' in output ? 202 : 200),
+    also: [202],
+    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : undefined),
+  },
+  run: async (scope, { id, revision, wait = 0, collection, store, workspace_id, ...change }) => {
+    await refuseToMove(scope, id, { collection, store, workspace_id })
+    const { schema, building } = await changeSchema(scope, id, change, revision)
+    if (building === undefined) return schema
+    await startBuilding(scope, building, wait)
+    return outcomeOf(scope, building)
+  },
+})
+
+type Immutable = { [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
+
+/** They may be named, so that a file that declares a collection also changes it. */
+async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Promise<void> {
+  const row = await scope.row<Required<Immutable>>(
+    sql`select collection, store, workspace_id from schemas where id = ${id}`,
+  )
+  for (const name of ['collection', 'store', 'workspace_id'] as const) {
+    if (row === undefined || named[name] === undefined || named[name] === row[name]) continue
+    const detail = `is ${row[name]} for good`
+    throw new Problem('validation_failed', {
+      detail: `${name}: ${detail}`,
+      errors: [{ in: 'body', name, pointer: `/${name}`, detail }],
+    })
+  }
+}

@@ -8,8 +8,7 @@ import { type SchemaError, schemaErrors } from '../../../flows-dsl/schema/valida
 import { LIMITS } from '../../core/limits.ts'
 import { cutToken } from '../../core/pointer.ts'
 import type { InputError } from '../../core/problem.ts'
-import type { Schema } from './language.ts'
-import type { Prepared } from './prepare.ts'
+import type { Prepared, Schema } from './language.ts'
 
 /** A fault of a document, with the keyword of the schema that says so. */
 export interface Fault extends InputError {

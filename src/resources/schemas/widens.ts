@@ -1,4 +1,4 @@
-/** Whether a schema surely takes every document that another one takes, judged by the two alone. */
+/** Decides from two schemas alone if one accepts every document that the other accepts. */
 
 import { isDeepStrictEqual as same } from 'node:util'
 import type { Schema, SchemaObject } from './language.ts'
@@ -8,14 +8,14 @@ import type { Schema, SchemaObject } from './language.ts'
  * @param from a prepared schema
  * @param to another; every value that fits `from` fits it where the answer is `true`
  */
-export function widens(from: Schema, to: Schema): boolean {
+export function isCompatible(from: Schema, to: Schema): boolean {
   if (to === true || from === false) return true
   if (to === false) return same(from, to)
   const was = from === true ? {} : from
   return Object.keys(to).every((keyword) => implied(keyword, was, to))
 }
 
-/** Whether what `to` says with the keyword follows from `from`. */
+/** True if the constraint of `to` with this keyword follows from `from`. */
 function implied(keyword: string, from: SchemaObject, to: SchemaObject): boolean {
   const rule = RULES[keyword]
   if (rule !== undefined) return rule(from, to, keyword)
@@ -68,7 +68,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   maxProperties: atMost,
   uniqueItems: (from, to) => to['uniqueItems'] === false || from['uniqueItems'] === true,
   items: (from, to) =>
-    same(from['prefixItems'], to['prefixItems']) && widens(part(from, 'items'), part(to, 'items')),
+    same(from['prefixItems'], to['prefixItems']) && isCompatible(part(from, 'items'), part(to, 'items')),
   contains,
   minContains: contains,
   maxContains: contains,
@@ -81,26 +81,28 @@ const RULES: Readonly<Record<string, Rule>> = {
   patternProperties: (from, to) => {
     const patterns = parts(from, 'patternProperties')
     return Object.entries(parts(to, 'patternProperties')).every(
-      ([pattern, schema]) => Object.hasOwn(patterns, pattern) && widens(patterns[pattern] ?? true, schema),
+      ([pattern, schema]) =>
+        Object.hasOwn(patterns, pattern) && isCompatible(patterns[pattern] ?? true, schema),
     )
   },
   additionalProperties: othersFit,
-  propertyNames: (from, to) => widens(part(from, 'propertyNames'), part(to, 'propertyNames')),
+  propertyNames: (from, to) => isCompatible(part(from, 'propertyNames'), part(to, 'propertyNames')),
   allOf: (from, to) =>
     list(to, 'allOf').every((schema, index) => {
       const before = list(from, 'allOf')[index]
       return (
-        (before !== undefined && widens(before, schema)) ||
+        (before !== undefined && isCompatible(before, schema)) ||
         list(from, 'allOf').some((one) => same(one, schema))
       )
     }),
   anyOf: (from, to) => {
     const before = list(from, 'anyOf')
     const after = list(to, 'anyOf')
-    const kept = (schema: Schema, index: number) => after[index] !== undefined && widens(schema, after[index])
+    const kept = (schema: Schema, index: number) =>
+      after[index] !== undefined && isCompatible(schema, after[index])
     return before.length > 0 && before.every(kept)
   },
-  not: (from, to) => Object.hasOwn(from, 'not') && widens(part(to, 'not'), part(from, 'not')),
+  not: (from, to) => Object.hasOwn(from, 'not') && isCompatible(part(to, 'not'), part(from, 'not')),
   if: alternatives,
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
   then: alternatives,
@@ -117,8 +119,8 @@ function memberFits(from: SchemaObject, name: string, schema: Schema): boolean {
     ...(Object.hasOwn(named, name) ? [named[name] ?? true] : []),
     ...matching.map(([, one]) => one),
   ]
-  if (said.length === 0) return widens(part(from, 'additionalProperties'), schema)
-  return said.some((one) => widens(one, schema))
+  if (said.length === 0) return isCompatible(part(from, 'additionalProperties'), schema)
+  return said.some((one) => isCompatible(one, schema))
 }
 
 /** Members that `to` names nowhere were named by `from`, or were others there too. */
@@ -126,9 +128,9 @@ function othersFit(from: SchemaObject, to: SchemaObject): boolean {
   const others = part(to, 'additionalProperties')
   const gone = (keyword: string) =>
     Object.entries(parts(from, keyword)).filter(([name]) => !Object.hasOwn(parts(to, keyword), name))
-  const fits = ([, schema]: readonly [string, Schema]) => widens(schema, others)
+  const fits = ([, schema]: readonly [string, Schema]) => isCompatible(schema, others)
   return (
-    widens(part(from, 'additionalProperties'), others) &&
+    isCompatible(part(from, 'additionalProperties'), others) &&
     [...gone('properties'), ...gone('patternProperties')].every(fits)
   )
 }

@@ -1,4 +1,4 @@
-/** The program of a worker thread: runs one task after the other, as the pool sends them. */
+/** The worker thread's entry point: runs one task after the other, as the pool sends them. */
 
 import { parentPort } from 'node:worker_threads'
 import { TASKS } from './tasks.ts'

@@ -13,7 +13,7 @@ import { flowSummary } from '../flows/facts.ts'
 import { faultsOf, type Validation } from '../schemas/validate.ts'
 
 /** A flow's definition, and the functions that it may call. */
-export interface FlowSource {
+interface FlowSource {
   readonly source: string
   readonly catalogue: Catalogue
 }

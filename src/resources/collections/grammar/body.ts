@@ -1,9 +1,9 @@
-/** The structured query: its filter as JSON, exactly typed by it. */
+/** Parses the JSON filter of a structured query. */
 
 import { isObject } from '../../../core/json.ts'
-import { Budget } from './budget.ts'
 import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
-import { readSteps } from './json-path.ts'
+import { type Operand, readOperator } from './operators.ts'
+import { Budget, readPath, refusal, type Source } from './text.ts'
 import {
   type Container,
   checkElements,
@@ -11,10 +11,9 @@ import {
   checkParts,
   containerOf,
   type JsonObject,
-} from './json-value.ts'
-import { type Operand, readOperator } from './operators.ts'
-import { readPattern } from './pattern.ts'
-import { readPath, refusal, type Source } from './text.ts'
+  readPattern,
+  readSteps,
+} from './values.ts'
 
 /** `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold. */
 export function readBodyFilter(filter: JsonObject): Filter {

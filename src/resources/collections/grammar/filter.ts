@@ -1,7 +1,8 @@
-/** What a query asks for, as a tree: every grammar is parsed to it, every store compiles it. */
+/** The query tree that every grammar is parsed to and every store compiles, and the types of its literals. */
 
+import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
-import type { Format } from '../../schemas/canonical.ts'
+import { completeTimestamp, type Format } from '../../schemas/canonical.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]
@@ -21,7 +22,7 @@ export type Step = { readonly member: string } | { readonly index: number } | 'e
 
 export type Comparison = 'gt' | 'gte' | 'lt' | 'lte'
 
-/** What is asked of one value that is there. */
+/** A test of one value that exists. */
 export type Test =
   /** Equal to one of them; to none where there is none. */
   | { readonly op: 'in'; readonly values: readonly Literal[] }
@@ -85,5 +86,46 @@ export function pathsOf(filter: Filter): Path[] {
   return 'of' in filter ? filter.of.flatMap(pathsOf) : [filter.path]
 }
 
-/** Whether a name may also be the index of an array. */
+/** True if a name may also be the index of an array. */
 export const isIndex = (name: string): boolean => /^(0|[1-9][0-9]{0,8})$/.test(name)
+
+export type ScalarType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'timestamptz' | 'uuid'
+export type Scalar = string | number | boolean
+
+/**
+ * Of the values that a literal may mean, the one of the column's type. A point in time is said in full.
+ * @throws Problem `filter_type_mismatch`
+ */
+export function toType(literal: Literal, type: ScalarType, path: Path): Scalar {
+  const found = literal.find((form): form is Scalar => FITS[type](form))
+  if (found === undefined) throw mismatch(path, type, JSON.stringify(literal.at(-1)))
+  return type === 'timestamptz' ? (completeTimestamp(String(found)) ?? found) : found
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
+  text: (form) => typeof form === 'string',
+  bigint: (form) => typeof form === 'number',
+  'double precision': (form) => typeof form === 'number',
+  boolean: (form) => typeof form === 'boolean',
+  timestamptz: (form) => typeof form === 'string' && !Number.isNaN(Date.parse(completeTimestamp(form) ?? '')),
+  uuid: (form) => typeof form === 'string' && UUID.test(form),
+}
+
+/** @param wanted what the path is compared as, in words */
+export function mismatch(path: Path, wanted: string, got: string): Problem {
+  const name = pathText(path)
+  const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
+  const hint = wanted === 'timestamptz' ? plusHint(got) : undefined
+  return new Problem('filter_type_mismatch', {
+    detail,
+    ...(hint !== undefined && { hint }),
+    errors: [{ in: 'query', name, pointer: '', detail }],
+  })
+}
+
+/** The hint for a point in time whose offset has lost its plus sign. */
+export function plusHint(got: string): string | undefined {
+  return / \d\d:?\d\d"?$/.test(got) ? 'In a URL, a plus is a blank: write it as %2B.' : undefined
+}

@@ -1,9 +1,8 @@
-/** What the operators mean, whichever grammar they are written in: one table, over operands that read themselves. */
+/** The query operators of both grammars: one table from operator names to filters. */
 
 import { nearest } from '../../../../flows-dsl/faults.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Budget } from './budget.ts'
 import {
   type Comparison,
   type Filter,
@@ -13,16 +12,16 @@ import {
   type Pattern,
   type Test,
 } from './filter.ts'
-import type { Container } from './json-value.ts'
-import { refusal, type Source } from './text.ts'
+import { type Budget, refusal, type Source } from './text.ts'
+import type { Container } from './values.ts'
 
-/** What stands behind an operator; each grammar reads its own. All of them throw a Problem. */
+/** The operand of an operator, read by its grammar. Every method throws a Problem if the operand does not fit. */
 export interface Operand {
   readonly source: Source
   /** JSON null, which equality takes as null or missing. */
   readonly isNull: boolean
   literal(): Literal
-  /** What has an order: a number, or a text. */
+  /** A value that has an order: a number or a text. */
   comparable(): Literal
   list(): readonly Literal[]
   pattern(): Pattern

@@ -1,11 +1,11 @@
-/** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
+/** Pieces that the query grammars share: quoting, paths, literals, and the bounds of one query. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { token } from '../../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 
-/** Where a piece of a query came from, and which problem its faults are. */
+/** The origin of a piece of a query, and the problem code of its faults. */
 export interface Source {
   readonly code: ProblemCode
   readonly in: InputError['in']
@@ -32,7 +32,7 @@ export interface Piece {
 /** A piece, and where it ends. */
 type Found = Piece & { readonly end: number }
 
-/** What stands at a place: a quoted text, or all up to the next match of `stop` (a global pattern). */
+/** Reads the piece at an offset: a quoted text, or everything up to the next match of `stop` (a global pattern). */
 export function pieceAt(text: string, at: number, stop: RegExp, source: Source): Found {
   if (text[at] === '"') return quotedAt(text, at, source)
   stop.lastIndex = at
@@ -76,7 +76,7 @@ export function splitPath(text: string, source: Source): PathPiece[] {
   }
 }
 
-/** Separates at commas outside quotes, and leaves the quotes for whoever reads the parts. */
+/** Splits at commas outside quotes and keeps the quotes in the parts. */
 export function commaParts(text: string): string[] {
   const parts = ['']
   let quoted = false
@@ -138,4 +138,22 @@ export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   const number = NUMBER.test(text) ? Number(text) : Number.NaN
   if (!Number.isFinite(number) || (number === 0 && /[1-9]/.test(text.split(/e/i)[0] ?? ''))) return [text]
   return [number === 0 ? 0 : number, text]
+}
+
+export class Budget {
+  #left: number = LIMITS.filtersMax
+
+  /** One more test. @throws Problem `filter_too_large` */
+  spend(source: Source): void {
+    this.#left -= 1
+    if (this.#left >= 0) return
+    const detail = `A query has at most ${LIMITS.filtersMax} filters, those in groups among them.`
+    throw refusal({ ...source, code: 'filter_too_large' }, detail)
+  }
+
+  /** @param depth of the group that opens, 1 for the outermost. @throws Problem `filter_invalid` */
+  open(depth: number, source: Source): void {
+    if (depth > LIMITS.filterDepthMax)
+      throw refusal(source, `Filters are nested at most ${LIMITS.filterDepthMax} deep.`)
+  }
 }

@@ -1,4 +1,4 @@
-/** Filter, order and keyset as a MongoDB query over documents as mongo-form.ts keeps them. Pure. */
+/** Compiles filter, order and keyset to a MongoDB query over documents as form.ts keeps them. Pure. */
 
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../platform/documents/mongo.ts'
@@ -8,26 +8,18 @@ import {
   type Filter,
   isIndex,
   type Literal,
+  type Members,
+  mismatch,
   type OrderKey,
   type Path,
   type Pattern,
+  type ScalarType,
   type Step,
   type Test,
+  toType,
 } from '../grammar/filter.ts'
-import { mismatch, type ScalarType, toType } from '../grammar/typed.ts'
 import type { Query } from '../store.ts'
-import {
-  allOf,
-  compareArray,
-  contains,
-  elementOf,
-  elementsOf,
-  memberOf,
-  NOTHING,
-  partsOf,
-  someOf,
-} from './contain.ts'
-import { keyName, keyOf, storedValue, TYPES } from './form.ts'
+import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './form.ts'
 
 /** Our own fields, with the type of each. */
 const OURS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
@@ -66,13 +58,13 @@ function present(path: Path): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return {}
   if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
-  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
 /** There, be it null. */
 function exists(path: Path): MongoFilter {
   if (oursAt(path) !== undefined) return {}
-  return someOf(placesOf(path).map((at) => ({ [at]: { $exists: true } })))
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true } })))
 }
 
 /** A test of a value of its own, not of what is inside it. */
@@ -81,7 +73,7 @@ type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
 function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return ofOurs(ours, path, test)
-  const somewhere = (holds: (at: string) => MongoFilter) => someOf(placesOf(path).map(holds))
+  const somewhere = (holds: (at: string) => MongoFilter) => someOf(locationsOf(path).map(holds))
   if (test.op === 'at') return somewhere((at) => below(at, test.steps, test.value))
   if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
   if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
@@ -91,7 +83,7 @@ function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
 }
 
 /** Whole numbers may each be a member or an index, so a path may lead to several places. */
-function placesOf(path: Path): string[] {
+function locationsOf(path: Path): string[] {
   return path.reduce<string[]>(
     (places, name) =>
       places.flatMap((at) => [memberOf(at, name), ...(isIndex(name) ? [elementOf(at, name)] : [])]),
@@ -200,4 +192,73 @@ function behind(at: string, { descending, nullsFirst }: OrderKey, bound: unknown
   if (bound === undefined) return nullsFirst ? { [at]: { $exists: true } } : NOTHING
   const beyond: MongoFilter = { [at]: { [(descending ? '$lt' : '$gt') satisfies `$${Comparison}`]: bound } }
   return nullsFirst ? beyond : someOf([beyond, { [at]: { $exists: false } }])
+}
+
+const NOTHING: MongoFilter = { $nor: [{}] }
+const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
+const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
+
+/** Places are named from the document; those inside an element, from the element, which itself is ''. */
+const locationOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
+const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
+const elementsOf = (at: string) => locationOf(at, ARRAY)
+const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
+
+/** The array at a place has each of the values, one of them, or no others. */
+function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Literal[]): MongoFilter {
+  const isArray = { [elementsOf(at)]: { $exists: true } }
+  if (how === 'cd') {
+    const others = { [elementsOf(at)]: { $elemMatch: { $nin: values.flat() } } }
+    return allOf([isArray, { $nor: [others] }])
+  }
+  const each = values.map((forms) => someOf(forms.map((form) => hasElement(at, form))))
+  return how === 'ov' ? someOf(each) : allOf([isArray, ...each])
+}
+
+/** A single condition on an element needs no `$elemMatch`. */
+function hasElement(at: string, wanted: Json): MongoFilter {
+  const place = elementsOf(at)
+  const [only, ...more] = needs('', wanted)
+  if (only !== undefined && more.length === 0 && only.anywhere)
+    return { [only.at === '' ? place : `${place}.${only.at}`]: only.is }
+  return { [place]: { $elemMatch: contains('', wanted) } }
+}
+
+/** Matches if the value at a location contains all that is wanted: members of objects, elements of arrays, at any depth. */
+function contains(at: string, wanted: Json): MongoFilter {
+  return allOf(needs(at, wanted).map((need) => ({ [need.at]: need.is })))
+}
+
+interface Need {
+  readonly at: string
+  readonly is: unknown
+  /** True if the condition means the same when applied to the elements of an array; false for conditions on absence. */
+  readonly anywhere: boolean
+}
+
+function needs(at: string, wanted: Json): Need[] {
+  if (wanted === null) return [{ at, is: { $type: 'null' }, anywhere: true }]
+  if (typeof wanted !== 'object') return [{ at, is: { $eq: wanted }, anywhere: true }]
+  if (!Array.isArray(wanted)) return ofObject(at, wanted)
+  if (wanted.length === 0) return [{ at: elementsOf(at), is: { $exists: true }, anywhere: true }]
+  return wanted.map((value) => {
+    const [[place = '', is] = []] = Object.entries(hasElement(at, value))
+    return { at: place, is, anywhere: true }
+  })
+}
+
+function ofObject(at: string, wanted: Members): Need[] {
+  const members = Object.entries(wanted)
+  if (members.length > 0) return members.flatMap(([name, value]) => needs(memberOf(at, name), value))
+  // An array is kept as an object too.
+  const noArray: Need = { at: elementsOf(at), is: { $exists: false }, anywhere: false }
+  return at === '' ? [noArray] : [{ at, is: { $type: 'object' }, anywhere: true }, noArray]
+}
+
+/** Every object that has some of these members and no others. */
+function partsOf(members: Members): Literal[] {
+  let parts: Members[] = [{}]
+  for (const [name, value] of Object.entries(members))
+    parts = parts.flatMap((part) => [part, { ...part, [name]: value }])
+  return parts.map((part): Literal => [part])
 }

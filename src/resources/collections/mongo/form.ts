@@ -1,4 +1,4 @@
-/** How a JSON document is kept in MongoDB: names and nested arrays made storable, and its keys for finding. */
+/** Encodes JSON documents for MongoDB: storable names and arrays, and sortable keys to query by. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'

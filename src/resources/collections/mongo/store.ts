@@ -43,8 +43,7 @@ export function mongoStore(documents: DocumentsHandle): Store {
     },
 
     add: async (_scope, { name }, creates) => {
-      const now = new Date()
-      const made = creates.map(({ id, content }) => toDocument(id, content.fields, 1, now, now))
+      const made = creates.map(({ id, content }) => toDocument(id, content.fields))
       return { made: await documents.insertMany(name, made) }
     },
   }
@@ -52,12 +51,10 @@ export function mongoStore(documents: DocumentsHandle): Store {
 
 async function change(documents: DocumentsHandle, name: string, asked: Change): Promise<Outcome> {
   if (asked.verb !== 'create') return changeExisting(documents, name, asked)
-  const now = new Date()
-  const { id, content } = asked
-  return written(await documents.insert(name, toDocument(id, content.fields, 1, now, now)))
+  return written(await documents.insert(name, toDocument(asked.id, asked.content.fields)))
 }
 
-/** Reads, changes and writes where nobody else has written meanwhile. */
+/** Reads, changes and writes the document, and repeats that if another writer came first. */
 async function changeExisting(
   documents: DocumentsHandle,
   name: string,
@@ -73,7 +70,7 @@ async function changeExisting(
   throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
 }
 
-/** @returns undefined where somebody else was first */
+/** @returns undefined if another writer came first */
 async function tryChange(
   documents: DocumentsHandle,
   name: string,
@@ -86,7 +83,7 @@ async function tryChange(
   if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
   if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
-  const next = toDocument(id, fields, v + 1, found.created_at, new Date())
+  const next = toDocument(id, fields, v + 1, found.created_at)
   return (await documents.replace(name, v, next)) ? written(next) : undefined
 }
 
@@ -101,9 +98,9 @@ function changed(fields: Fields, asked: Extract<Change, { verb: 'update' | 'repl
 function toDocument(
   id: string,
   fields: Fields,
-  v: number,
-  created_at: Date,
-  updated_at: Date,
+  v = 1,
+  created_at = new Date(),
+  updated_at = v === 1 ? created_at : new Date(),
 ): MongoDocument {
   return { id, d: toStored(fields), k: keysOf(fields), f: FORM, v, created_at, updated_at }
 }

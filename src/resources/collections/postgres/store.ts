@@ -1,16 +1,15 @@
-/** The store of documents in PostgreSQL: every change, and several at once, is one transaction in one round trip. */
+/** The PostgreSQL document store: each change, and several at once, is one transaction in one round trip. */
 
+import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { changeRefused, failedStatement, violated } from '../../../platform/pg/errors.ts'
-import { type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
+import { commas, type Sql, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { CpuBudget } from '../../../platform/turns.ts'
-import type { Change, Outcome, Place, Store, Stored, Write } from '../store.ts'
-import type { Purpose } from './filling.ts'
-import { listRows } from './list.ts'
-import { refuseDeclared } from './missed.ts'
-import { type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write.ts'
+import type { Change, Collection, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
+import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { type Table, type TableRow, tableOf, toStored } from './table.ts'
+import { blindCreateStatement, changeStatement, createStatement, type StatementPurpose } from './write.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -33,7 +32,7 @@ export const postgresStore: Store = {
       ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
     const missed = places.filter((_, index) => found[index]?.[0] === undefined)
-    await refuseDeclared(
+    await checkDeclarations(
       scope,
       missed.map(({ collection }) => collection),
     )
@@ -51,14 +50,14 @@ export const postgresStore: Store = {
       query,
       collection.declared !== undefined,
     )
-    if (rows.length === 0) await refuseDeclared(scope, [collection])
+    if (rows.length === 0) await checkDeclarations(scope, [collection])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes, marks = []) => {
     const outcomes = await tryAll(scope, writes, marks)
     const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
-    await refuseDeclared(
+    await checkDeclarations(
       scope,
       missed.map(({ collection }) => collection),
     )
@@ -100,7 +99,7 @@ async function tryAll(
     const at = (failed ?? locks.length) - locks.length
     const outcome = outcomeOfError(error, steps[at], writes.length === 1)
     const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
-    // Of several that are one statement, nobody says which it was.
+    // If several writes share one statement, the error does not tell which one failed.
     const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
     if (outcome === undefined)
       throw error instanceof Problem && named ? error.with({ op_index: before }) : error
@@ -109,7 +108,7 @@ async function tryAll(
 }
 
 /**
- * Several documents are locked before any is changed, always in the same order: whoever wants the same ones waits, and
+ * Locks several documents before any is changed, always in the same order: a second writer of the same ones waits, and
  * neither waits for the other.
  */
 function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
@@ -134,7 +133,7 @@ function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean):
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const { collection, change } = step?.writes[0] ?? {}
-  // Of several it stays an error: what became of the others nobody could say.
+  // Of several writes it stays an error: the outcome of the others is unknown.
   if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
   return collection && takenOf(error, collection)
@@ -167,7 +166,7 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
   return steps
 }
 
-/** Whether the caller may not read what it writes. Each such change is a statement of its own, from which nothing comes back. */
+/** True if the caller may not read the documents that it writes. Each such change is a statement of its own, from which nothing comes back. */
 const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
   actor.role === 'anon' && !collection.anon.read
 
@@ -199,7 +198,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
 
-const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): Purpose => ({
+const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): StatementPurpose => ({
   ...{ collection: name, oneOfMany },
   anonReads: anon.read,
 })
@@ -210,13 +209,13 @@ function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
   return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
 }
 
-/** What a first attempt has made is read back for the second. */
+/** Reads back the documents that an earlier attempt of the same request created. */
 async function withExisting(
   scope: WorkspaceScope,
   writes: readonly Write[],
   outcomes: (Outcome | undefined)[],
 ): Promise<Outcome[]> {
-  const places = writes.flatMap(({ collection, change }, index): Place[] =>
+  const places = writes.flatMap(({ collection, change }, index): DocumentLocation[] =>
     outcomes[index] === undefined ? [{ collection, id: change.id }] : [],
   )
   const found = places.length === 0 ? [] : await postgresStore.read(scope, places)
@@ -241,4 +240,87 @@ type Current = { readonly version: number; readonly bytes: number } | null | und
 function outcomeOf(current: Current): Outcome {
   if (current === null || current === undefined) return { missing: true }
   return { current: current.version, bytes: current.bytes }
+}
+
+/** @param alone whether the table holds this collection and no other */
+async function listRows<Row>(
+  scope: WorkspaceScope,
+  table: Table,
+  { filter, order, after, limit, count }: Query,
+  alone: boolean,
+): Promise<{ rows: Row[]; total?: number }> {
+  const { name, own, resolve: columns } = table
+  const where = sql`${own} and ${compileFilter(filter, columns)}`
+  const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
+  if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
+  // What the planner knows of a table that many share would tell each of the others.
+  const guess = count === 'estimated' && alone
+  const counts = guess
+    ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
+    : [counted(name, where)]
+  const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
+  return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
+}
+
+/**
+ * The limit is a value like others: so the planner looks at all of them each time, which a rare one is worth.
+ * Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged.
+ */
+function pageStatement(
+  { name, row, columns, compared, resolve }: Table,
+  where: Sql,
+  { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
+): Sql {
+  const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
+  const range = (condition: Sql, shown = row) =>
+    sql`select ${shown} from ${name} where ${where} and ${condition} ${end}`
+  const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
+  const [first = sql`false`, ...others] = ranges
+  if (others.length === 0) return range(first)
+  // Where keys have no column there is no such index, and outside the table not even the key.
+  if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
+    return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
+  const shown = commas([row, ...compared])
+  const all = others.reduce(
+    (union, other) => sql`${union} union all (${range(other, shown)})`,
+    sql`(${range(first, shown)})`,
+  )
+  return sql`select * from (${all}) as found ${end}`
+}
+
+const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true
+
+/** @param most where there are more, one more than that is counted and no further */
+function counted(name: Sql, where: Sql, most?: number): Sql {
+  if (most === undefined) return sql`select count(*) as n from ${name} where ${where}`
+  return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) found`
+}
+
+const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select from ${name} where ${where}`
+
+/** Few are counted; of many the planner's guess stands, where it is not less than what was counted. */
+function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
+  if (plan === undefined || all <= LIMITS.countedMax) return all
+  const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
+  return Math.max(all, Plan['Plan Rows'])
+}
+
+/** The cached declaration of a collection is out of date. */
+export class StaleDeclarationError extends Error {}
+
+/**
+ * Asks if one of them is declared that was taken for undeclared, or closed to anon keys that was taken for open. A table
+ * that is gone says so by itself, and so does the trigger of what is written; but what is read where nothing can be would
+ * be an empty success.
+ * @throws DeclaredMeanwhile
+ */
+async function checkDeclarations(scope: WorkspaceScope, collections: readonly Collection[]): Promise<void> {
+  const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
+  const mayBeClosed =
+    scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)
+  if (names.length === 0 && !mayBeClosed) return
+  const found = await scope.rows(sql`
+    select from schemas where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb))
+    union all select where ${mayBeClosed}::boolean and tenon.anon_workspace() is null limit 1`)
+  if (found.length > 0) throw new StaleDeclarationError()
 }

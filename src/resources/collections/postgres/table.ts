@@ -1,4 +1,4 @@
-/** What a collection's table looks like: declared ones have their own, the others share one. */
+/** Describes the table of a collection: each declared collection has its own, the others share one. */
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
@@ -8,8 +8,7 @@ import type { TableColumn as DeclaredColumn } from '../../schemas/columns.ts'
 import type { Declaration } from '../../schemas/declarations.ts'
 import type { Path } from '../grammar/filter.ts'
 import type { Collection, Stored } from '../store.ts'
-import type { Column, Columns } from './compile.ts'
-import { within } from './json.ts'
+import { type Column, type Columns, within } from './compile.ts'
 
 type Fields = Record<string, unknown>
 
@@ -33,7 +32,7 @@ export interface Table {
   readonly compared: readonly Sql[]
   /** The jsonb column of the fields that have no column. */
   readonly rest: Sql
-  /** What a row is read as. */
+  /** The select list of a row. */
   readonly row: Sql
   /** All fields of what was read so, as one jsonb. */
   readonly document: Sql
@@ -166,7 +165,7 @@ function declaredAt({ property, sql: column, type }: TableColumn, rest: Sql, enf
   return { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' }
 }
 
-/** Where there is no column to compare by, as with fields of the document store that have no index. */
+/** The canonical text computed per row, for fields that have no column to compare by. */
 function canonically(written: Column, format: Format): Column {
   const { sql: value, type } = written
   const text =

@@ -1,77 +1,69 @@
-/** Changes of documents as statements. Each writes its line of the outbox in the same breath. */
+/** Builds the statements that change documents. Each one writes its line of the outbox as well. */
 
+import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../platform/pg/sql.ts'
 import type { Change, Create } from '../store.ts'
-import {
-  type Filling,
-  fromJson,
-  GIVEN,
-  given,
-  kindOf,
-  ownValues,
-  type Purpose,
-  type Source,
-} from './filling.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
 type Verb = 'created' | 'updated' | 'deleted'
 
-/** What comes back of a row. */
-const shown = ({ oneOfMany }: Purpose): Sql => (oneOfMany ? sql`written.id, written.version` : sql`written.*`)
+/** The columns that a statement returns. */
+const shown = ({ oneOfMany }: StatementPurpose): Sql =>
+  oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
 /** New rows, read back; those whose id is there already are left out. */
-export function createStatement(table: Table, purpose: Purpose, creates: readonly Create[]): Sql {
+export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
   const { oneOfMany } = purpose
   if (only !== undefined && more.length === 0) {
     const row = newRow(table, purpose, only)
     const alone = creatingOne(table, row)
-    return oneOfMany ? alone : withKind(alone, row, kindOf(table, 'create', creatingGiven(table)))
+    return oneOfMany ? alone : withKind(alone, row, statementKind(table, 'create', creatingGiven(table)))
   }
   const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
   return creatingAll(table, { purpose, rest: JSON.stringify(rows) })
 }
 
 /** Ids come back in small letters. */
-const withKind = (alone: Sql, item: Filling, kind: StatementKind<Filling>): Sql =>
+const withKind = (alone: Sql, item: StatementParams, kind: StatementKind<StatementParams>): Sql =>
   alone.as({ kind: kind as StatementKind, key: (item.id ?? '').toLowerCase(), item })
 
-function creatingOne(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+function creatingOne(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const written = sql`${inserting(table, sql`values (${rowOf(table, source)})`)} ${unlessThere(table)}`
   const line = sql`select id, version, ${source.text} as document from written`
-  return sql`with written as (${written}), told as (${tell(filling, 'created', line)})
-    select ${shown(filling.purpose)} from written`
+  return sql`with written as (${written}), told as (${tell(params, 'created', line)})
+    select ${shown(params.purpose)} from written`
 }
 
 /** Of several callers, to each of whom the text is his own. */
-const creatingGiven = (table: Table) => (filling: Filling) => {
-  const written = sql`${inserting(table, sql`select ${rowOf(table, GIVEN)} from given`)} ${unlessThere(table)}`
-  const line = sql`select id, version, ${GIVEN.text} as document from written join given on given_id = id`
-  return sql`with ${given(filling)}, written as (${written}), told as (${tell(filling, 'created', line)})
+const creatingGiven = (table: Table) => (params: StatementParams) => {
+  const written = sql`${inserting(table, sql`select ${rowOf(table, BATCH_PARAMS)} from given`)} ${unlessThere(table)}`
+  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join given on given_id = id`
+  return sql`with ${given(params)}, written as (${written}), told as (${tell(params, 'created', line)})
     select written.*, id as given_id from written`
 }
 
 /** Of one caller. */
-function creatingAll(table: Table, filling: Filling): Sql {
-  const written = sql`${inserting(table, rowsOf(table, filling))} ${unlessThere(table)}`
-  return sql`with written as (${written}), told as (${tell(filling, 'created', linesOf(documentOf(table)))})
-    select ${shown(filling.purpose)} from written`
+function creatingAll(table: Table, params: StatementParams): Sql {
+  const written = sql`${inserting(table, rowsOf(table, params))} ${unlessThere(table)}`
+  return sql`with written as (${written}), told as (${tell(params, 'created', linesOf(documentOf(table)))})
+    select ${shown(params.purpose)} from written`
 }
 
 const unlessThere = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
 /** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
-export function blindCreateStatement(table: Table, purpose: Purpose, create: Create): Sql {
-  const filling = newRow(table, purpose, create)
-  const source = ownValues(filling)
+export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
+  const params = newRow(table, purpose, create)
+  const source = ownValues(params)
   const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
-  return sql`with told as (${tell(filling, 'created', line)})
+  return sql`with told as (${tell(params, 'created', line)})
     ${inserting(table, sql`values (${rowOf(table, source)})`)}`
 }
 
-function newRow(table: Table, purpose: Purpose, { id, content }: Create): Filling {
+function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create): StatementParams {
   const { typed, rest } = split(table, content.fields)
   return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
 }
@@ -85,7 +77,7 @@ const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
   sql`${table.stamp.values}${id}, ${commas([...table.columns.map(value), rest])}`
 
 /** Several rows in one value, so that the text of the statement does not grow with them. */
-function rowsOf(table: Table, { rest }: Filling): Sql {
+function rowsOf(table: Table, { rest }: StatementParams): Sql {
   const values = commas([
     ...table.columns.map((column) => fromJson(sql`(v -> 'typed')`, column)),
     sql`v -> 'rest'`,
@@ -98,7 +90,11 @@ function rowsOf(table: Table, { rest }: Filling): Sql {
  * A change of a row that is there. Where it cannot be made, the one row that comes back has no id and `current` says
  * what is in the way; null where there is nothing.
  */
-export function changeStatement(table: Table, purpose: Purpose, change: Exclude<Change, Create>): Sql {
+export function changeStatement(
+  table: Table,
+  purpose: StatementPurpose,
+  change: Exclude<Change, Create>,
+): Sql {
   const { verb, id, ifVersions } = change
   const { oneOfMany } = purpose
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
@@ -118,7 +114,7 @@ export function changeStatement(table: Table, purpose: Purpose, change: Exclude<
   const alone = updating(table, row, sets)
   return oneOfMany
     ? alone
-    : withKind(alone, row, kindOf(table, `update ${shape}`, updatingGiven(table, sets)))
+    : withKind(alone, row, statementKind(table, `update ${shape}`, updatingGiven(table, sets)))
 }
 
 const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = ${id}`
@@ -127,34 +123,34 @@ const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = 
 const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
-function deleting(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+function deleting(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const here = hereIn(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const told = tell(filling, 'deleted', linesOf(sql`null::json`))
-  return reported(filling, currentOf(table, here), { written, told })
+  const told = tell(params, 'deleted', linesOf(sql`null::json`))
+  return reported(params, currentOf(table, here), { written, told })
 }
 
-/** Nothing is changed, so nobody is told. */
-function reading(table: Table, filling: Filling): Sql {
-  const source = ownValues(filling)
+/** Reads the row without changing it, so it writes no line of the outbox. */
+function reading(table: Table, params: StatementParams): Sql {
+  const source = ownValues(params)
   const here = hereIn(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
-  return reported(filling, currentOf(table, here), { written })
+  return reported(params, currentOf(table, here), { written })
 }
 
-function updating(table: Table, filling: Filling, made: MakeSets): Sql {
-  const source = ownValues(filling)
+function updating(table: Table, params: StatementParams, made: MakeSets): Sql {
+  const source = ownValues(params)
   const { written, current } = updated(table, source, made(source), sql``)
-  const told = tell(filling, 'updated', linesOf(documentOf(table)))
-  return reported(filling, current, { written, told })
+  const told = tell(params, 'updated', linesOf(documentOf(table)))
+  return reported(params, current, { written, told })
 }
 
 /** Of several callers; of each, the row or what is in the way. */
-const updatingGiven = (table: Table, made: MakeSets) => (filling: Filling) => {
-  const { written, current } = updated(table, GIVEN, made(GIVEN), sql`from given`)
-  const told = tell(filling, 'updated', linesOf(documentOf(table)))
-  return sql`with ${given(filling)}, written as (${written}), told as (${told})
+const updatingGiven = (table: Table, made: MakeSets) => (params: StatementParams) => {
+  const { written, current } = updated(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from given`)
+  const told = tell(params, 'updated', linesOf(documentOf(table)))
+  return sql`with ${given(params)}, written as (${written}), told as (${told})
     select given_id, written.*, case when written.id is null then ${current} end as current
     from given left join written on written.id = given_id`
 }
@@ -168,17 +164,17 @@ function updated(table: Table, source: Source, { sets, bytes }: Sets, from: Sql)
   return { written, current: currentOf(table, here, bytes) }
 }
 
-/** What is there instead. @param bytes how large the document would be, where that is asked */
+/** Reads the current version if the change cannot be made. @param bytes the size that the document would have */
 const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
 interface Made {
   readonly written: Sql
-  /** Undefined where nothing is changed, so that nobody is told. */
+  /** Undefined if nothing is changed: the outbox gets no line. */
   readonly told?: Sql
 }
 
-function reported({ purpose }: Filling, found: Sql, { written, told }: Made): Sql {
+function reported({ purpose }: StatementParams, found: Sql, { written, told }: Made): Sql {
   const line = told === undefined ? sql`` : sql`, told as (${told})`
   const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
   return sql`with written as (${written})${line}
@@ -192,7 +188,7 @@ const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 const linesOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
 
 /** A line of the outbox for each row that was written. */
-const tell = ({ purpose }: Filling, verb: Verb, lines: Sql): Sql =>
+const tell = ({ purpose }: StatementParams, verb: Verb, lines: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
     select ${purpose.collection}, ${verb}, id, version, document,
       coalesce(octet_length(document::text), 0), ${purpose.anonReads}
@@ -227,3 +223,123 @@ const replaced =
     const sets = table.columns.map((column) => sql`${column.sql} = ${value(column)}`)
     return { sets: [...sets, sql`${table.rest} = ${rest}`], bytes: sql`0` }
   }
+
+/** The context of a statement besides its table. */
+export interface StatementPurpose {
+  readonly collection: string
+  /** True if anon keys may read the collection now, so they also receive its change events. */
+  readonly anonReads: boolean
+  /**
+   * One of several changes, of which all are made or none: one that cannot be made ends the transaction (TN003) instead
+   * of being reported as a row, and no documents come back, since they could be more than a reply may hold.
+   */
+  readonly oneOfMany: boolean
+}
+
+/** The values of one statement: those that it asks for. */
+interface StatementParams {
+  readonly purpose: StatementPurpose
+  /** Of the document. */
+  readonly id?: string
+  /** By column. */
+  readonly typed?: Readonly<Record<string, unknown>>
+  /** JSON of the fields that have no column; of several documents, of all that is to be written. */
+  readonly rest?: string
+  /** The document as JSON. */
+  readonly text?: string
+  /** The names of the fields that are set and unset, as an array. */
+  readonly names?: string
+  /** Those that the caller takes, as JSON; null where any will do. */
+  readonly versions?: string | null
+  /** Several fillings, as JSON: the rows of {@link given}. */
+  readonly rows?: string
+}
+
+/** Kinds by table, then by what the text of their statement depends on: statements are joined if their kind is the same value. */
+const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<StatementParams>>>()
+
+/** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
+function statementKind(
+  table: Table,
+  shape: string,
+  build: (params: StatementParams) => Sql,
+): StatementKind<StatementParams> {
+  const kinds =
+    KINDS.get(table) ?? new LRUCache<string, StatementKind<StatementParams>>({ max: LIMITS.statementShapesMax })
+  KINDS.set(table, kinds)
+  const known = kinds.get(shape)
+  if (known !== undefined) return known
+  const merge: StatementKind<StatementParams>['merge'] = (items) => {
+    const [first] = items
+    if (first === undefined) throw new TypeError('there is something to say')
+    return build({ purpose: first.purpose, rows: `[${items.map(rowJson).join()}]` })
+  }
+  const kind = { merge }
+  kinds.set(shape, kind)
+  return kind
+}
+
+const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: StatementParams): string =>
+  `{"id":${JSON.stringify(id)},"typed":${JSON.stringify(typed)},"rest":${rest},"versions":${versions ?? 'null'},${JSON.stringify(
+    { text, names },
+  ).slice(1)}`
+
+/** The SQL expressions that give a statement the values of a document. */
+interface Source {
+  readonly id: Sql
+  readonly versions: Sql
+  readonly rest: Sql
+  readonly names: Sql
+  readonly text: Sql
+  readonly value: (column: TableColumn) => Sql
+}
+
+/** From its own values; those that stand in several places are sent once. */
+function ownValues(params: StatementParams): Source {
+  return {
+    id: sql`${Sql.shared(params.id)}::uuid`,
+    versions: sql`${Sql.shared(params.versions)}::jsonb`,
+    rest: sql`${Sql.shared(params.rest)}::jsonb`,
+    names: sql`${Sql.shared(params.names)}::text[]`,
+    text: sql`${params.text}::json`,
+    value: (column) => columnValue(column, params),
+  }
+}
+
+/** From the rows of {@link given}. */
+const BATCH_PARAMS: Source = {
+  id: sql`given_id`,
+  versions: sql`given_versions`,
+  rest: sql`given_rest`,
+  names: sql`given_names`,
+  text: sql`given_text::json`,
+  value: (column) => fromJson(sql`given_typed`, column),
+}
+
+/**
+ * Several documents in one value, so that the text of the statement does not grow with them. How many they are is hidden
+ * from the planner, which would make a plan for each number.
+ */
+const given = ({ rows }: StatementParams): Sql => sql`given as (
+  select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
+    v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
+  from jsonb_array_elements((select ${rows}::jsonb)) v)`
+
+/** The value of a column in a jsonb that has the column's own name as key. */
+function fromJson(base: Sql, { column, type }: TableColumn): Sql {
+  return type === 'jsonb' ? sql`${base} -> ${column}::text` : sql`(${base} ->> ${column}::text)${CASTS[type]}`
+}
+
+function columnValue({ column, type }: TableColumn, { typed }: StatementParams): Sql {
+  const value = typed?.[column] ?? null
+  const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
+  return sql`${sent}${CASTS[type]}`
+}
+
+const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
+  text: sql`::text`,
+  bigint: sql`::bigint`,
+  'double precision': sql`::double precision`,
+  boolean: sql`::boolean`,
+  jsonb: sql`::jsonb`,
+}
