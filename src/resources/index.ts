@@ -20,8 +20,8 @@ import {
   updateApiKey,
 } from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit.ts'
-import { decodePayloads, encodePayloads } from './codec.ts'
 import { DATA_OPERATIONS } from './catalogue.ts'
+import { decodePayloads, encodePayloads } from './codec.ts'
 import {
   approveExecution,
   cancelExecution,

@@ -11,7 +11,7 @@ import type { Database } from '../pg/database.ts'
 import { type Sql, sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import type { SystemScope } from '../system.ts'
-import { type Lease, LeaderTask } from '../turn.ts'
+import { LeaderTask, type Lease } from '../turn.ts'
 import { cloudEvent, sourceOf } from './events.ts'
 import { addition, changesOf, type Message, type StreamKey } from './streams.ts'
 

@@ -7,7 +7,7 @@ import type { Database } from '../pg/database.ts'
 import { sql } from '../pg/sql.ts'
 import { Backoff } from '../retry.ts'
 import type { SystemScope } from '../system.ts'
-import { type Lease, LeaderTask } from '../turn.ts'
+import { LeaderTask, type Lease } from '../turn.ts'
 import { changesOf, type Entry, eventsOf, type StreamKey, type Streams, timeOf } from './streams.ts'
 
 const DUTY = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const

@@ -24,7 +24,11 @@ export interface AuthServices {
 }
 
 /** @param now milliseconds that never go back; tests have a clock of their own */
-export function openAuthServices(config: Config, parts: PlatformServices, now = () => performance.now()): AuthServices {
+export function openAuthServices(
+  config: Config,
+  parts: PlatformServices,
+  now = () => performance.now(),
+): AuthServices {
   const hosted = new McpServerRegistry(parts.database, publicUrl(config))
   const { oauthClients: clients, holders, issuerState: state } = parts
   const people = new People(parts.database, (account) => holders.forget(account))

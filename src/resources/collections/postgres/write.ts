@@ -265,7 +265,8 @@ function statementKind(
   build: (params: StatementParams) => Sql,
 ): StatementKind<StatementParams> {
   const kinds =
-    KINDS.get(table) ?? new LRUCache<string, StatementKind<StatementParams>>({ max: LIMITS.statementShapesMax })
+    KINDS.get(table) ??
+    new LRUCache<string, StatementKind<StatementParams>>({ max: LIMITS.statementShapesMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known
