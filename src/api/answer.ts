@@ -2,8 +2,8 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matches } from '../core/etag.ts'
+import { Serialized } from '../core/json.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
-import { Serialized } from '../core/serialized.ts'
 
 /** @param input as it was bound, for the address of what was made */
 export function answer(

@@ -2,7 +2,7 @@
 
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { type Feed, frame } from '../core/feed.ts'
+import { type Feed, frame } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 

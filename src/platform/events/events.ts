@@ -1,6 +1,6 @@
 /** A scope's part of the event streams: its tenant's events, in which each names its workspace, and its own changes. */
 
-import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
+import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { changesOf, type Entry, eventsOf, isBefore, START, type StreamKey, type Streams } from './streams.ts'
 

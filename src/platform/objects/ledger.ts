@@ -1,7 +1,7 @@
 /** How many bytes a workspace's objects take, where that is limited: room is reserved before bytes come, then settled. */
 
 import { createHash } from 'node:crypto'
-import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Database } from '../pg/database.ts'
 import type { Mandate } from '../pg/mandate.ts'
@@ -89,7 +89,7 @@ export class ObjectLedger {
 
   async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
-    const lease = `${LEDGER_LIMITS.uploadLeaseMs} milliseconds`
+    const lease = `${LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#ask(
       sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
     )
@@ -99,7 +99,7 @@ export class ObjectLedger {
   /** A few uploads that nobody ends any more. @returns how many */
   async #settleExpired(): Promise<number> {
     const [rows = []] = await this.#ask(
-      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LEDGER_LIMITS.uploadsSettledAtOnce}`,
+      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
     )
     for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
       await this.settle({ bucket, key }, upload)

@@ -1,7 +1,7 @@
 /** The room of one upload in a workspace whose objects are limited: it grows with what comes, and is given back. */
 
 import { randomUUID } from 'node:crypto'
-import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
+import { LIMITS } from '../../core/limits.ts'
 
 /** An object as the store names it. */
 export interface Stored {
@@ -39,7 +39,7 @@ export class Reservation {
     const wanted = Math.max(bytes, this.#bytes)
     this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
     this.#bytes = wanted
-    this.#untilMs = Date.now() + LEDGER_LIMITS.uploadLeaseMs / 2
+    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
   }
 
   /**

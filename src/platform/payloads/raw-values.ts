@@ -1,8 +1,7 @@
 /** Values that the client of Temporal sends as ready-made payloads: a line for operators, and an argument with its purpose. */
 
 import { defaultPayloadConverter, RawValue } from '@temporalio/common'
-import { MARK, type Mark } from '../../core/payload-mark.ts'
-import { PURPOSE, type Purpose } from '../../core/work-input.ts'
+import { MARK, type Mark, PURPOSE, type Purpose } from '../../core/work-input.ts'
 
 const OPEN = Buffer.from('open' satisfies Mark)
 const CHARS_MAX = 200

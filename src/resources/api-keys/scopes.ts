@@ -3,8 +3,8 @@
 import Type from 'typebox'
 import { nearest } from '../../../flows-dsl/faults.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { isWriteScope } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { isWriteScope } from '../../core/scopes.ts'
 import { DATA_OPERATIONS } from '../data.ts'
 import type { ApiKey } from './key.ts'
 

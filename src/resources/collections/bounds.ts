@@ -1,7 +1,7 @@
 /** What a document may hold: bounds that are checked before any store is asked. */
 
+import { cutToken } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Fields } from './fields.ts'
 import type { Content } from './store.ts'

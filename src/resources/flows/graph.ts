@@ -2,8 +2,8 @@
 
 import Type from 'typebox'
 import { EDGE_KINDS } from '../../../flows-dsl/graph/graph.ts'
+import { Serialized } from '../../core/json.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { Serialized } from '../../core/serialized.ts'
 import { Input, inWorkspace } from '../kinds.ts'
 import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
 

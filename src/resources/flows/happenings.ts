@@ -1,9 +1,9 @@
 /** What has happened in an execution, as it is told to those who watch: CloudEvents by the names of OWS 1.0. */
 
 import { lifecycleType } from '../../../flows-dsl/lifecycle.ts'
-import { frame } from '../../core/feed.ts'
+import { frame } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { RunEventUpdate } from '../../core/run-events.ts'
+import type { RunEventUpdate } from '../../core/run.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../platform/events/events.ts'
 import { sql } from '../../platform/pg/sql.ts'

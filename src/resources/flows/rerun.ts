@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
-import { canonical } from '../../core/canonical.ts'
+import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'

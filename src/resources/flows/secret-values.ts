@@ -1,8 +1,7 @@
 /** What a secret is: a text, or texts by their places; how it lies in the database, and which handles stand for it. */
 
-import { deeper } from '../../core/json.ts'
+import { deeper, token } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { token } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'

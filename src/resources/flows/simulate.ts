@@ -2,11 +2,10 @@
 
 import Type from 'typebox'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/simulation.ts'
-import { tooDeep } from '../../core/json.ts'
+import { Serialized, tooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { Serialized } from '../../core/serialized.ts'
 import { sql } from '../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../platform/scope.ts'
 import { Input, inWorkspace } from '../kinds.ts'

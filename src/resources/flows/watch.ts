@@ -1,7 +1,7 @@
 /** The live stream of an execution: what has happened in it, then what happens, until it has ended. */
 
 import Type from 'typebox'
-import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
+import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import { watchRecord } from '../../platform/capabilities.ts'

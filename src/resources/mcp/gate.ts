@@ -1,7 +1,6 @@
 /** The one way to a tool, for the wire and for REST: arguments checked, operation run, outcome on record. */
 
-import { canonical } from '../../core/canonical.ts'
-import { deeper } from '../../core/json.ts'
+import { canonical, deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { asService } from '../../platform/access.ts'

@@ -1,7 +1,7 @@
 /** Compares a version of a hosted MCP server with those before it: scopes that reach further, and what else changed. */
 
 import Type, { type Static } from 'typebox'
-import { canonical } from '../../core/canonical.ts'
+import { canonical } from '../../core/json.ts'
 import {
   counterpartOf,
   type Effect,

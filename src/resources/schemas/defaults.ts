@@ -1,7 +1,6 @@
 /** `default` of declared properties: what a document gets where it says nothing. */
 
-import { isObject } from '../../core/json.ts'
-import { token } from '../../core/pointer.ts'
+import { isObject, token } from '../../core/json.ts'
 import type { SchemaObject } from './language.ts'
 
 /** By property: its own default, and those of the members below it. */

@@ -1,7 +1,7 @@
 /** The small pieces that the written query grammars share: quoting, paths, literals (data-plane §1.8). */
 
+import { token } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { token } from '../../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 

@@ -1,6 +1,6 @@
 /** Knows what a trigger begins when its time has come: the newest version, in the name of who published it. */
 
-import type { FlowTriggerInput, Triggered } from '../../../core/trigger.ts'
+import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
 import { sql } from '../../../platform/pg/sql.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
 import { admit } from '../start.ts'

@@ -1,6 +1,6 @@
 /** What triggers have outside the database follows their rows: at once, and by a durable workflow should that fail. */
 
-import type { RegistrationInput } from '../../../core/trigger.ts'
+import type { RegistrationInput } from '../../../core/run.ts'
 import { QUEUES } from '../../../core/work.ts'
 import { runsOf } from '../../../platform/capabilities.ts'
 import type { WorkspaceScope } from '../../../platform/scope.ts'
