@@ -3,8 +3,7 @@
 import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
-import { BUILDS, buildFolder } from '../../../stack/build.mjs'
-import { PROJECT_DIR } from '../../../stack/project.mjs'
+import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 
 /** Stay packages: native code, or files that they look for beside themselves. */
 const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
