@@ -1,9 +1,9 @@
-/** Compiles flows in this process, as the API would: against the same catalogue and with the same limits. */
+/** Compiles flows in this process, with the catalogue and the limits of the API. */
 
 import { graphOf } from '../../../flows-dsl/graph/drawing.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { compileFlow } from '../../resources/flows/definitions.ts'
-import type { Compiler } from '../flows/compiler.ts'
+import type { Compiler } from '../flows/check.ts'
 
 export { compileFlow } from '../../resources/flows/definitions.ts'
 
