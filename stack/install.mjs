@@ -1,4 +1,4 @@
-/** Makes node_modules match package-lock.json, once even when two commands start at the same time. */
+/** Installs the packages of package-lock.json and fetches programs, once even if two commands start at the same time. */
 
 import { execFile } from 'node:child_process'
 import { lstatSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
@@ -10,12 +10,12 @@ import { PROJECT_DIR, say, step } from './project.mjs'
 
 const INSTALL = ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
 
-/** Packages that cannot be had; its message is one line that names the ways out. */
+/** The packages could not be installed. The message is one line with three remedies. */
 export class InstallFailed extends Error {
   /** @param {string} reason */
   constructor(reason) {
     super(
-      `The packages could not be installed (${reason}). Three ways out: run npm ci yourself where there is a ` +
+      `The packages could not be installed (${reason}). Three remedies: run npm ci on a machine with a ` +
         'network, point DATABASE_URL, TEMPORAL_ADDRESS, S3_ENDPOINT and REDIS_URL of an installed copy to ' +
         'running servers, or run docker compose up.',
     )
@@ -24,7 +24,7 @@ export class InstallFailed extends Error {
 }
 
 /**
- * Installs what package-lock.json names, unless it is there.
+ * Installs the packages of package-lock.json, unless they are installed.
  * @throws InstallFailed
  */
 export async function installPackages() {
@@ -40,7 +40,7 @@ export async function installPackages() {
   )
 }
 
-/** Fetches the servers' programs meanwhile. What cannot be had is told by the stack, which knows if it is needed. */
+/** Fetches the programs of the servers in parallel. The stack reports missing ones, if it needs them. */
 export async function fetchBinaries() {
   const needed = PROGRAMS.filter((name) => !process.env[BINARIES[name].instead])
   const onFetch = (/** @type {string} */ what) => say(`tenon: fetching ${what} …`)
@@ -55,11 +55,11 @@ export function linkCommand() {
   try {
     symlinkSync('../../stack/bootstrap.mjs', link)
   } catch {
-    // Another command was faster, or the folder is not ours to write: then npx is of no use here.
+    // Another command was faster, or the folder is read-only, and npx does not find this checkout.
   }
 }
 
-/** Compares npm's own record of what it installed with the lock, whoever ran npm. */
+/** Compares npm's record of installed packages with the lock file. */
 function isInstalled() {
   const wanted = packagesOf('package-lock.json')
   const installed = packagesOf('node_modules/.package-lock.json')
@@ -101,7 +101,7 @@ function npmCi() {
  * @param {string} stderr
  */
 function complaint(error, stderr) {
-  if (error.code === 'ENOENT') return 'npm is not there'
+  if (error.code === 'ENOENT') return 'npm is not installed'
   const lines = stderr.split('\n').flatMap((line) => /^npm (?:error|ERR!)\s+(.*)/.exec(line)?.[1] ?? [])
   const line =
     lines.find((text) => !/^(code|syscall|errno|address|port)\b/.test(text)) ?? lines[0] ?? error.message

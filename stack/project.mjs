@@ -1,12 +1,13 @@
-/** Where the checkout is, and how its commands talk to a person before anything is installed: on stderr. */
+/** Paths of the checkout and of its build, and progress messages on stderr before anything is installed. */
 
-import { realpathSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const PROJECT_DIR = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** The Node that runs the product and its tools, installed as a package: whatever Node the machine has. */
+/** The Node of package.json, which runs the product and its tools. */
 export const NODE = join(PROJECT_DIR, 'node_modules/node/bin/node')
 
 /**
@@ -20,7 +21,7 @@ export function isNode(program) {
 const NEVER_SILENT_MS = 2_000
 
 /**
- * A line for the person; stdout belongs to results.
+ * Prints a message. stdout is for results.
  * @param {string} line
  */
 export function say(line) {
@@ -28,7 +29,7 @@ export function say(line) {
 }
 
 /**
- * Does a step. While it lasts, a line every two seconds tells of it.
+ * Runs a step, and reports it every 2 s.
  * @template T
  * @param {string} what
  * @param {() => Promise<T>} work
@@ -47,4 +48,42 @@ export async function step(what, work) {
   } finally {
     clearInterval(ticker)
   }
+}
+
+/** Each build has a folder here. */
+export const BUILDS = join(PROJECT_DIR, 'node_modules/.cache/tenon')
+/** A change in one of them needs a new build. */
+const SOURCES = ['src', 'flows-dsl', 'package-lock.json']
+/** Verbs that read files of the checkout, or start its servers. */
+const UNPACKED = ['up', 'migrate', 'demo', 'build', 'doctor', 'reference']
+
+/** Returns the folder of the build of the current sources, which may not exist yet. */
+export function buildFolder() {
+  const hash = createHash('sha256')
+  for (const source of SOURCES) {
+    for (const file of filesOf(join(PROJECT_DIR, source))) hash.update(file).update(readFileSync(file))
+  }
+  return join(BUILDS, hash.digest('hex').slice(0, 24))
+}
+
+/**
+ * Finds the CLI as one file, which starts in a third of the time of its modules.
+ * @param {string | undefined} verb
+ * @returns {string | undefined} undefined if there is no build of these sources, or the verb needs the checkout
+ */
+export function packedCommand(verb) {
+  if (verb !== undefined && UNPACKED.includes(verb)) return undefined
+  const file = join(buildFolder(), 'tenon/main.mjs')
+  return existsSync(file) ? file : undefined
+}
+
+/**
+ * @param {string} path
+ * @returns {string[]} sorted; the path itself if it is a file
+ */
+function filesOf(path) {
+  if (path.endsWith('.json')) return [path]
+  const entries = readdirSync(path, { withFileTypes: true, recursive: true })
+  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  return files.map((entry) => join(entry.parentPath, entry.name)).sort()
 }

@@ -11,16 +11,16 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3'
+import { execute } from './binaries.mjs'
 import { ensureCertificate } from './certificate.ts'
-import { hostOf, program, type Server, type StartContext, type Started } from './server.ts'
-import { execute } from './wheel.mjs'
+import { embedded, hostOf, program, type Server, type StartContext, type Started } from './server.ts'
 
 const PREFERRED_S3_PORT = 8_333
 const PREFERRED_INNER_PORT = 28_330
 const PROBE_MS = 3_000
-/** Each listener has a gRPC twin, by default 10,000 above; given explicitly it can be any free port. */
+/** Each role also listens for gRPC, by default on a port 10,000 higher; an explicit one can be any free port. */
 const ROLES = ['master', 'volume', 'filer', 's3']
-/** Written to whenever the server starts. The dot keeps the name apart from those of workspaces (core/object-key.ts). */
+/** Bucket that every start writes to. No workspace can have a name with a dot (core/object-key.ts). */
 const READINESS_BUCKET = 'tenon.readiness'
 
 interface Identity {
@@ -73,30 +73,23 @@ async function start(context: StartContext): Promise<Started> {
       ...Object.entries(ports).map(([name, port]) => `-${name}=${port}`),
     ],
     env: {
-      // These two are the root identity.
+      // The root identity.
       AWS_ACCESS_KEY_ID: identity.accessKeyId,
       AWS_SECRET_ACCESS_KEY: identity.secretAccessKey,
-      // A bucket begins with one volume, not seven.
+      // A new bucket gets one volume instead of seven.
       WEED_MASTER_VOLUME_GROWTH_COPY_1: '1',
       HOME: dir,
       ...security(certificate, context.secrets.s3SigningKey),
     },
     logFile: join(context.dir, 'logs', 'seaweedfs.log'),
     stage: 0,
-    // Its volumes are closed in 200 ms; then its filer waits without end for its own subscribers.
+    // It closes its volumes in 200 ms; then the filer waits for its own subscribers without end.
     graceMs: 800,
     ready: () => withS3(identity, putObject),
   })
-  const pid = context.supervisor.pid('seaweedfs')
+  const about = { version: version?.[0] ?? '', address: hostOf(identity.endpoint) }
   return {
-    info: {
-      name: 'seaweedfs',
-      title: 'SeaweedFS',
-      version: version?.[0] ?? '',
-      address: hostOf(identity.endpoint),
-      origin: 'embedded',
-      ...(pid !== undefined && { pid }),
-    },
+    info: embedded(context, { name: 'seaweedfs', title: 'SeaweedFS', ...about }),
     env: environment(identity),
     dispose: async () => {
       for (const socket of Object.values(ports).flatMap(socketsOf)) rmSync(socket, { force: true })
@@ -107,22 +100,22 @@ async function start(context: StartContext): Promise<Started> {
 function options(dir: string): string[] {
   return [
     ...[`-dir=${dir}`, '-filer', '-s3', '-ip=127.0.0.1', '-ip.bind=127.0.0.1', '-master.telemetry=false'],
-    // No HTTP API of master and filer; S3 would let pages of every origin read its responses.
+    // Master and filer have no HTTP API. By default, S3 allows pages of all origins to read responses.
     ...['-disableHttp', '-s3.allowedOrigins=http://closed.invalid'],
-    // Else IAM refuses writes, and two instances meet on the ports of Iceberg and Lance.
+    // By default, IAM refuses writes, and two instances conflict on the ports of Iceberg and Lance.
     ...['-s3.iam.readOnly=false', '-s3.port.iceberg=0', '-s3.port.lance=0'],
-    // The default election takes up to 20 s after a kill; there is only one candidate.
+    // With one candidate there is no reason for the default election of up to 20 s after a kill.
     ...['-master.electionTimeout=50ms', '-master.heartbeatInterval=10ms'],
     // By default the free disk, in units of 30 GB, limits how many buckets can hold anything.
     ...['-master.volumeSizeLimitMB=1024', '-volume.max=10000'],
-    // It would keep serving for 10 s after it was told to stop.
+    // By default, it serves for 10 s after the signal to stop.
     '-volume.preStopSeconds=0',
   ]
 }
 
 /**
- * Settings of its security.toml: every port but S3's takes TLS with this certificate alone, over HTTP and gRPC, and
- * each HTTP request carries a token. deploy/seaweedfs/security.toml says the same.
+ * Builds the settings of security.toml: every port except S3 accepts only TLS with this certificate, over HTTP and gRPC,
+ * and each HTTP request needs a token. deploy/seaweedfs/security.toml has the same settings.
  * @param certificate path of a PEM file with key and certificate
  */
 export function security(certificate: string, signingKey: string): Record<string, string> {
@@ -139,7 +132,7 @@ export function security(certificate: string, signingKey: string): Record<string
     {
       WEED_GRPC_CA: certificate,
       WEED_HTTPS_CLIENT_ENABLED: 'true',
-      // Different keys: a token for reading is none for writing.
+      // Different keys, so that a token for reading cannot write.
       WEED_JWT_SIGNING_KEY: `volume-write-${signingKey}`,
       WEED_JWT_SIGNING_READ_KEY: `volume-read-${signingKey}`,
       WEED_JWT_FILER_SIGNING_KEY: `filer-write-${signingKey}`,
@@ -164,7 +157,7 @@ async function takePorts(context: StartContext): Promise<Record<string, number>>
   return ports
 }
 
-/** Its roles talk through sockets that are named after ports, in a folder where another user's cannot be replaced. */
+/** Tells if another user owns a socket of this port in /tmp, which cannot be replaced. */
 function isBlocked(port: number): boolean {
   return socketsOf(port).some((path) => {
     const owner = statSync(path, { throwIfNoEntry: false })?.uid
@@ -197,7 +190,7 @@ async function withS3<T>(
   }
 }
 
-/** Without a registered volume server buckets can be made, but not written to. */
+/** Probes with a write: without a registered volume server, buckets can be created, but not written to. */
 async function putObject(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<void> {
   await s3.send(new CreateBucketCommand({ Bucket: READINESS_BUCKET }), options).catch((error: unknown) => {
     if (!(error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou)) throw error
@@ -205,7 +198,7 @@ async function putObject(s3: S3Client, options: { readonly abortSignal: AbortSig
   await s3.send(new PutObjectCommand({ Bucket: READINESS_BUCKET, Key: 'ready', Body: 'x' }), options)
 }
 
-/** Returns the software that answers, as far as it tells. */
+/** Probes an external server and returns its `server` header. */
 async function listBuckets(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<string> {
   let software = ''
   s3.middlewareStack.add(

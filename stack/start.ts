@@ -1,41 +1,50 @@
-/** Starts, finds and stops the stack: four servers in parallel, each ours or somebody else's by its URL. */
+/** Starts, finds and stops the stack: four servers in parallel, each embedded, or external by its URL. */
 
 import { chmod, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { deno } from './deno.ts'
+import { type BinaryUnavailable, binary } from './binaries.mjs'
 import { isAlive, lockOwner, tryLock } from './lock.mjs'
+import { BINARIES } from './pins.mjs'
 import { Ports } from './ports.ts'
 import { postgres } from './postgres.ts'
-import { Progress, type ProgressEvent } from './progress.ts'
 import { seaweedfs } from './seaweedfs.ts'
-import { describeFailure, type Server, type StartContext, type Started } from './server.ts'
-import { loadSecrets, readState, type ServerInfo, type StackState, writeState } from './state.ts'
+import {
+  describeFailure,
+  loadSecrets,
+  type Phase,
+  readState,
+  type Server,
+  type ServerInfo,
+  type ServerName,
+  type StackState,
+  type StartContext,
+  type Started,
+  writeState,
+} from './server.ts'
 import { Supervisor, type SupervisorEvent } from './supervise.ts'
 import { temporal } from './temporal.ts'
 import { valkey } from './valkey.ts'
 
-export type { ProgressEvent } from './progress.ts'
-
-/** The table of contents of the stack. */
+/** In the order in which they are shown. */
 const SERVERS: readonly Server[] = [postgres, temporal, seaweedfs, valkey]
 
 const REAPER_MS = 6_000
-/** After the first failure the others may still say what is wrong with them. */
+/** After the first failure, time for the others to report theirs. */
 const GRACE_MS = 15_000
 const LEFTOVER_AGE_MS = 60_000
 
 export interface StackOptions {
-  /** Data folder; of an ephemeral stack, the folder for its own temporary one. */
+  /** Data folder; an ephemeral stack creates a temporary folder in it. */
   readonly dir: string
   readonly ephemeral: boolean
-  /** Any free ports instead of the preferred or remembered ones; an ephemeral stack has them anyway. */
+  /** Random free ports instead of the preferred or remembered ones. Default: `ephemeral`. */
   readonly anyPorts?: boolean
   readonly env: NodeJS.ProcessEnv
   readonly onProgress: (event: ProgressEvent) => void
-  /** What happens to servers, and to what else the supervisor runs, afterwards. */
+  /** Called for events of all processes of the supervisor. */
   readonly onEvent?: (event: SupervisorEvent) => void
-  /** Gives the start up, leaving nothing behind. */
+  /** Aborts the start, and stops what has started. */
   readonly signal?: AbortSignal
 }
 
@@ -44,7 +53,7 @@ export interface Stack {
   readonly servers: readonly ServerInfo[]
   /** Settings for the platform's processes, credentials included. */
   readonly env: Readonly<Record<string, string>>
-  /** Why functions cannot be run, where they cannot. */
+  /** Why functions cannot run; absent if they can. */
   readonly withoutFunctions?: string
   readonly supervisor: Supervisor
   stop(): Promise<void>
@@ -58,7 +67,7 @@ export interface RunningStack {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Another process runs the stack of this folder. */
+/** Another process runs the stack of this data folder. */
 export class StackRunning extends Error {
   readonly running: RunningStack
   constructor(running: RunningStack) {
@@ -68,7 +77,7 @@ export class StackRunning extends Error {
   }
 }
 
-/** The stack that runs with this data folder, if one does. */
+/** Finds the stack that runs with this data folder. */
 export function findRunning(dir: string): RunningStack | undefined {
   const owner = lockOwner(join(resolve(dir), 'stack.lock'))
   if (owner === undefined) return undefined
@@ -83,8 +92,8 @@ export function findRunning(dir: string): RunningStack | undefined {
 
 /**
  * Starts the stack and resolves when every server answers.
- * @throws StackRunning where another process has it
- * @throws Error with one line per server that could not be started; nothing is left running
+ * @throws StackRunning if another process runs it
+ * @throws Error with one line per server that did not start; nothing is left running
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const dir = await dataDir(options)
@@ -106,7 +115,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
 async function startLocked(options: StackOptions, dir: string, release: () => Promise<void>): Promise<Stack> {
   const before = readState(dir)
-  await previousIsGone(before)
+  await waitForReaper(before)
   const supervisor = new Supervisor({ onEvent: options.onEvent })
   const reaper = supervisor.reaper()
   const ports = new Ports({ remembered: before.ports, any: options.anyPorts ?? options.ephemeral })
@@ -122,7 +131,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
     for (const server of started) await server.dispose?.()
     writeState(dir, { ports: ports.taken() })
   }
-  const functions = deno(options.env, options.signal)
+  const functions = findDeno(options.env, options.signal)
   try {
     const shared = { ...options, dir, supervisor, ports, secrets: loadSecrets(dir) }
     await startServers(shared, started, options)
@@ -152,8 +161,8 @@ async function startServers(shared: Shared, started: Started[], options: StackOp
   const signal = AbortSignal.any([abort.signal, ...(options.signal === undefined ? [] : [options.signal])])
   const progress = new Progress(options.onProgress)
   const starts = SERVERS.map(async (server) => {
-    const tell: StartContext['progress'] = (phase, detail) => progress.tell(server.name, phase, detail)
-    started.push(await startOne(server, { ...shared, signal, progress: tell }))
+    const report: StartContext['progress'] = (phase, detail) => progress.report(server.name, phase, detail)
+    started.push(await startOne(server, { ...shared, signal, progress: report }))
   })
   try {
     await Promise.race([Promise.all(starts), aborted(signal)])
@@ -213,8 +222,8 @@ function aborted(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** After a kill the servers of the former owner are ended by its reaper; their data is free when it is gone. */
-async function previousIsGone(before: StackState): Promise<void> {
+/** Waits until the reaper of a killed stack has ended the servers, which still use the data. */
+async function waitForReaper(before: StackState): Promise<void> {
   const deadline = Date.now() + REAPER_MS
   while (isAlive(before.reaper) && Date.now() < deadline) await delay(50)
 }
@@ -225,12 +234,12 @@ async function dataDir(options: StackOptions): Promise<string> {
   if (!options.ephemeral) return dir
   await removeLeftovers(dir)
   const own = await mkdtemp(join(dir, 'ephemeral-'))
-  // PostgreSQL, which is not root, has to pass through.
+  // The user of PostgreSQL, which is not root, must be able to enter.
   await chmod(own, 0o711)
   return own
 }
 
-/** Folders of ephemeral stacks that were killed. */
+/** Removes folders of ephemeral stacks that were killed. */
 async function removeLeftovers(dir: string): Promise<void> {
   for (const name of (await readdir(dir)).filter((entry) => entry.startsWith('ephemeral-'))) {
     const folder = join(dir, name)
@@ -239,5 +248,65 @@ async function removeLeftovers(dir: string): Promise<void> {
     const used = lockOwner(join(folder, 'stack.lock')) !== undefined || isAlive(reaper)
     if (!used && age > LEFTOVER_AGE_MS && (running ?? reaper) !== undefined)
       await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const NEVER_SILENT_MS = 2_000
+
+export interface ProgressEvent {
+  readonly server: ServerName
+  readonly phase: Phase
+  readonly detail: string
+  /** Since the start of the stack. */
+  readonly elapsedMs: number
+}
+
+/** Reports each phase of a server once, and again every 2 s while it lasts. */
+class Progress {
+  readonly #startedAt = Date.now()
+  readonly #current = new Map<ServerName, { phase: Phase; detail: string }>()
+  readonly #timer: NodeJS.Timeout
+  readonly #onProgress: (event: ProgressEvent) => void
+
+  constructor(onProgress: (event: ProgressEvent) => void) {
+    this.#onProgress = onProgress
+    this.#timer = setInterval(() => {
+      for (const server of this.#current.keys()) this.#emit(server)
+    }, NEVER_SILENT_MS)
+  }
+
+  report(server: ServerName, phase: Phase, detail: string): void {
+    this.#current.set(server, { phase, detail })
+    this.#emit(server)
+    if (phase === 'ready' || phase === 'external') this.#current.delete(server)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #emit(server: ServerName): void {
+    const current = this.#current.get(server)
+    if (current !== undefined)
+      this.#onProgress({ server, ...current, elapsedMs: Date.now() - this.#startedAt })
+  }
+}
+
+/** Limit of the download of Deno, without which everything but functions works. */
+const DENO_TIMEOUT_MS = 60_000
+
+/** Finds or fetches Deno for functions. Never rejects: `missing` says why there is none. */
+async function findDeno(
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly env: Readonly<Record<string, string>>; readonly missing?: string }> {
+  const { variable } = BINARIES.deno
+  const late = AbortSignal.timeout(DENO_TIMEOUT_MS)
+  const either = signal === undefined ? late : AbortSignal.any([signal, late])
+  try {
+    const path = await binary('deno', { env, signal: either })
+    return { env: { [variable]: path } }
+  } catch (error) {
+    return { env: {}, missing: (error as BinaryUnavailable).message }
   }
 }

@@ -1,12 +1,11 @@
-/** Runs named processes: ready by their own probe, restarted after a crash, ended with us, however we end. */
+/** Supervises named processes: waits until they are ready, restarts them after a crash, and ends them with this process. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { Launch, type LaunchOptions } from './launch.ts'
+import { Launch, type LaunchOptions, Reaper } from './launch.ts'
 import type { ProcessIdentity } from './lock.mjs'
-import { Reaper } from './reaper.ts'
 
 const STOP_MS = 4_000
-/** How long a later stage may take before the stage below is told to stop as well. */
+/** Time for a stage to stop before the stage below gets its signal. */
 const STAGE_MS = 2_000
 const READY_MS = 60_000
 const CRASH_WINDOW_MS = 60_000
@@ -15,12 +14,12 @@ const BACKOFF_MS = [100, 500, 1_000, 2_000, 4_000]
 
 export interface RunOptions extends LaunchOptions {
   readonly name: string
-  /** One probe; asked again until it resolves. */
+  /** A probe, repeated until it resolves. */
   readonly ready: () => Promise<void>
   readonly readyTimeoutMs?: number
-  /** How long it may take to stop before it is killed: 4 s, or less. */
+  /** Time to stop before it is killed. Default and maximum: 4 s. */
   readonly graceMs?: number
-  /** Later stages stop first. The stack's servers are 0; what uses them is 1, the default. */
+  /** Higher stages stop first. Servers of the stack have 0; the default is 1. */
   readonly stage?: number
 }
 
@@ -60,17 +59,17 @@ export class Supervisor {
     await this.#begin(child)
   }
 
-  /** The pid of now; nothing while it is down. */
+  /** Returns the current pid; undefined while it is down. */
   pid(name: string): number | undefined {
     return this.#children.get(name)?.launch?.pid
   }
 
-  /** Which process ends the children should this one die. */
+  /** Identifies the process that ends the children if this one dies. */
   reaper(): ProcessIdentity | undefined {
     return this.#reaper.identity()
   }
 
-  /** Stops a process and starts it again; also one that was given up. Resolves when it is ready. */
+  /** Restarts a process, even after `gave_up`. Resolves when it is ready. */
   async restart(name: string): Promise<void> {
     const child = this.#children.get(name)
     if (child === undefined) throw new TypeError(`There is no process ${name}`)
@@ -81,7 +80,7 @@ export class Supervisor {
     await this.#begin(child)
   }
 
-  /** Ends everything, later stages first. All processes are dead when it resolves, which takes at most 5 s. */
+  /** Ends all processes, higher stages first. Resolves when they are dead, after at most 5 s. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stopAll()
     return this.#stopped
@@ -104,7 +103,7 @@ export class Supervisor {
     await this.#reaper.close()
   }
 
-  /** First start: a process that exits before it was ready once is the caller's to judge, not restarted. */
+  /** The first start is not repeated: if it fails, the caller decides. */
   async #begin(child: Child): Promise<void> {
     try {
       await this.#launch(child)
@@ -127,21 +126,21 @@ export class Supervisor {
       this.#emit(child, 'started', `pid ${pid}`)
       void launch.exited.then(() => this.#reaper.remove(pid))
     }
-    await becomesReady(options, launch)
+    await waitUntilReady(options, launch)
     this.#emit(child, 'ready', `pid ${pid}`)
   }
 
-  /** Brings a process back each time it exits, until it is not wanted or crashes too often. Never rejects. */
+  /** Restarts a process after each exit, until it is stopped or crashes too often. Never rejects. */
   async #guard(child: Child): Promise<void> {
     while (child.wanted) {
       const detail = await child.launch?.exited
       if (!child.wanted) return
       this.#emit(child, 'exited', detail ?? 'it was not running')
-      if (!(await this.#revive(child))) return
+      if (!(await this.#restartCrashed(child))) return
     }
   }
 
-  async #revive(child: Child): Promise<boolean> {
+  async #restartCrashed(child: Child): Promise<boolean> {
     for (;;) {
       const now = Date.now()
       child.crashes = [...child.crashes.filter((at) => at > now - CRASH_WINDOW_MS), now]
@@ -167,8 +166,8 @@ export class Supervisor {
 
   async #end(child: Child, deadline: number): Promise<void> {
     child.wanted = false
-    const patience = Math.min(deadline, Date.now() + (child.options.graceMs ?? STOP_MS))
-    await child.launch?.end(child.options.stopSignal ?? 'SIGTERM', patience)
+    const killAt = Math.min(deadline, Date.now() + (child.options.graceMs ?? STOP_MS))
+    await child.launch?.end(child.options.stopSignal ?? 'SIGTERM', killAt)
     await child.guard
     // A restart may have been under way when the first signal was sent.
     await child.launch?.end('SIGKILL', deadline)
@@ -183,7 +182,7 @@ function stageOf(child: Child): number {
   return child.options.stage ?? 1
 }
 
-async function becomesReady(options: RunOptions, launch: Launch): Promise<void> {
+async function waitUntilReady(options: RunOptions, launch: Launch): Promise<void> {
   const timeoutMs = options.readyTimeoutMs ?? READY_MS
   const deadline = Date.now() + timeoutMs
   const exited = launch.exited.then((detail) => ({ exited: detail }))

@@ -1,4 +1,4 @@
-/** Reverse proxy in front of the Temporal UI, which itself checks neither the host name nor the origin of a request. */
+/** Reverse proxy for the Temporal UI, which itself checks neither the host name nor the origin of a request. */
 
 import {
   createServer,
@@ -55,7 +55,7 @@ export async function startUiProxy({ listen, upstream, url }: UiProxyOptions): P
   return { close: () => close(server) }
 }
 
-/** Values of `Host` that are allowed. */
+/** Returns the allowed values of `Host`. */
 function hostsOf(url: URL): ReadonlySet<string> {
   const port = url.port === '' ? '' : `:${url.port}`
   return new Set([url.host, ...['127.0.0.1', 'localhost', '[::1]'].map((name) => `${name}${port}`)])
@@ -72,7 +72,7 @@ function refusalOf(
   return { status: 403, reason: 'The Temporal UI takes no changes from another site.' }
 }
 
-/** Clients that are no browsers send neither header. */
+/** Clients other than browsers send neither header. */
 function isSameSite({ origin, 'sec-fetch-site': site }: IncomingHttpHeaders, host: string): boolean {
   if (site !== undefined && site !== 'same-origin' && site !== 'none') return false
   return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)
@@ -88,17 +88,17 @@ function forward(
   { host, port }: UiProxyOptions['upstream'],
 ): void {
   const { method, url: path } = request
-  const sent = open({ host, port, method, path, headers: endToEnd(request.headers), agent: false })
-  sent.once('response', (reply) => {
+  const forwarded = open({ host, port, method, path, headers: endToEnd(request.headers), agent: false })
+  forwarded.once('response', (reply) => {
     response.writeHead(reply.statusCode ?? 502, endToEnd(reply.headers))
     pipeline(reply, response, () => {})
   })
-  pipeline(request, sent, (error) => {
+  pipeline(request, forwarded, (error) => {
     if (!error) return
     if (response.headersSent) response.destroy()
     else refuse(response, 502, 'The Temporal UI does not answer.\n')
   })
-  response.once('close', () => sent.destroy())
+  response.once('close', () => forwarded.destroy())
 }
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {

@@ -3,9 +3,9 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
-import { program, type Server, type StartContext, type Started } from './server.ts'
+import { execute } from './binaries.mjs'
+import { embedded, program, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'
-import { execute } from './wheel.mjs'
 
 const PREFERRED_PORT = 7_233
 const PREFERRED_UI_PORT = 8_233
@@ -19,7 +19,7 @@ const ATTEMPTS_MAX = 3
 const PROBE_MS = 3_000
 const KEYWORD = 2
 
-/** What the Temporal UI can be searched by. */
+/** The search attributes of workflows, for the Temporal UI. */
 const SEARCH_ATTRIBUTES = [
   'TenantId',
   'WorkspaceId',
@@ -31,9 +31,9 @@ const SEARCH_ATTRIBUTES = [
 ]
 
 /**
- * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server, and timers
- * may be late by the default shift of a second: a wait of 200 ms took 1.2 s. Unlike a server, the dev server reads its search attributes
- * from its database whenever it needs one, a fifth of its time for a start; ours are there before it listens.
+ * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
+ * of timers is 1 s: a wait of 200 ms took 1.2 s. By default the dev server reads search attributes from its database each
+ * time, a fifth of the time of a start; here they are registered before it listens.
  */
 const DYNAMIC_CONFIG = [
   'matching.enableFairness=true',
@@ -41,7 +41,7 @@ const DYNAMIC_CONFIG = [
   'history.timerProcessorMaxPollRPS=2000',
   'history.timerProcessorMaxTimeShift="20ms"',
   'system.forceSearchAttributesCacheRefreshOnRead=false',
-  // The HTTP API cannot be switched off. It takes requests for these host names alone, and there is no such name.
+  // The HTTP API cannot be switched off: it accepts requests only for this host name, which does not exist.
   'frontend.httpAllowedHosts=["closed.invalid"]',
 ]
 
@@ -78,29 +78,21 @@ async function start(context: StartContext): Promise<Started> {
     upstream: { host: '127.0.0.1', port: innerUiPort },
     url: new URL(uiUrl),
   })
-  const pid = context.supervisor.pid('temporal')
   return {
-    info: {
-      name: 'temporal',
-      title: 'Temporal',
-      version: `${version}${cli}`,
-      address,
-      origin: 'embedded',
-      ...(pid !== undefined && { pid }),
-    },
+    info: embedded(context, { name: 'temporal', title: 'Temporal', version: `${version}${cli}`, address }),
     env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: uiUrl },
     dispose: () => proxy.close(),
   }
 }
 
-interface Serving {
+interface RunningServer {
   readonly address: string
   readonly version: string
   readonly innerUiPort: number
 }
 
-/** Tries other ports if another stack has taken one before the server had it. */
-async function startServer(context: StartContext, command: string, dir: string): Promise<Serving> {
+/** Starts the server, with other ports if another stack was faster to listen on one. */
+async function startServer(context: StartContext, command: string, dir: string): Promise<RunningServer> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runServer(context, command, dir)
@@ -110,7 +102,7 @@ async function startServer(context: StartContext, command: string, dir: string):
   }
 }
 
-async function runServer(context: StartContext, command: string, dir: string): Promise<Serving> {
+async function runServer(context: StartContext, command: string, dir: string): Promise<RunningServer> {
   const port = await context.ports.take('temporal', PREFERRED_PORT)
   const address = `127.0.0.1:${port}`
   const innerUiPort = await context.ports.takeOneOf('temporal-ui-inner', UI_PORTS)
@@ -118,7 +110,7 @@ async function runServer(context: StartContext, command: string, dir: string): P
     throw new Error(
       `none of the ports for its UI is free, which are ${UI_PORTS.join(', ')}: stop what uses one`,
     )
-  // They count requests and hold nothing of a tenant: any port will do if none of these is free.
+  // Metrics contain no data of a tenant: any port will do if none of these is free.
   const metricsPort = (await context.ports.takeOneOf('temporal-metrics', METRICS_PORTS)) ?? 0
   let version = ''
   await context.supervisor.run({
@@ -128,7 +120,10 @@ async function runServer(context: StartContext, command: string, dir: string): P
       ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
       ...['--ui-port', String(innerUiPort), '--metrics-port', String(metricsPort)],
       ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
-      ...[...DYNAMIC_CONFIG, ...ownConfig(context.env)].flatMap((value) => ['--dynamic-config-value', value]),
+      ...[...DYNAMIC_CONFIG, ...userConfig(context.env)].flatMap((value) => [
+        '--dynamic-config-value',
+        value,
+      ]),
       ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
       ...(context.ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
     ],
@@ -142,8 +137,8 @@ async function runServer(context: StartContext, command: string, dir: string): P
   return { address, version, innerUiPort }
 }
 
-/** Settings of the server that somebody wants besides: `name=value` with spaces between. */
-function ownConfig({ TEMPORAL_DYNAMIC_CONFIG = '' }: NodeJS.ProcessEnv): string[] {
+/** Further dynamic config of the user: `name=value`, separated by spaces. */
+function userConfig({ TEMPORAL_DYNAMIC_CONFIG = '' }: NodeJS.ProcessEnv): string[] {
   return TEMPORAL_DYNAMIC_CONFIG.split(/\s+/).filter((setting) => setting !== '')
 }
 
@@ -153,7 +148,7 @@ function parseVersions(text: string): string {
   return match === null ? '' : `, UI ${match[1]}`
 }
 
-/** Asks for the namespace and the version, and adds search attributes to a server that we did not start. */
+/** Checks the namespace and returns the version; adds missing search attributes to an external server. */
 async function inspect(address: string, namespace: string, addAttributes: boolean): Promise<string> {
   const connection = await Connection.connect({ address, connectTimeout: PROBE_MS })
   try {

@@ -1,9 +1,9 @@
-/** Valkey, or the Redis that the machine has, on a loopback port with a password. */
+/** Starts Valkey, or the Redis of the machine, on a loopback port with a password. */
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { hostOf, program, type Server, type StartContext, type Started } from './server.ts'
+import { embedded, hostOf, program, type Server, type StartContext, type Started } from './server.ts'
 
 const PREFERRED_PORT = 6_380
 const PROBE_MS = 3_000
@@ -24,7 +24,7 @@ async function start(context: StartContext): Promise<Started> {
   const dir = join(context.dir, 'valkey')
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const port = await context.ports.take('valkey', PREFERRED_PORT)
-  // In a file, since arguments are seen by all users of the machine.
+  // Not as arguments, which all users of the machine can read.
   const config = join(dir, 'valkey.conf')
   await writeFile(config, settings(context, port), { mode: 0o600 })
   const url = `redis://:${context.secrets.valkeyPassword}@127.0.0.1:${port}`
@@ -40,20 +40,11 @@ async function start(context: StartContext): Promise<Started> {
       answer = await inspect(url)
     },
   })
-  const pid = context.supervisor.pid('valkey')
-  return {
-    info: {
-      name: 'valkey',
-      ...answer,
-      address: `127.0.0.1:${port}`,
-      origin: 'embedded',
-      ...(pid !== undefined && { pid }),
-    },
-    env: { REDIS_URL: url },
-  }
+  const info = embedded(context, { name: 'valkey', ...answer, address: hostOf(url) })
+  return { info, env: { REDIS_URL: url } }
 }
 
-/** Relative paths are those of its working folder, so that a folder with a space needs no quoting. */
+/** Paths are relative to the working folder, so that a folder with a space needs no quotes. */
 function settings(context: StartContext, port: number): string {
   return [
     'bind 127.0.0.1',
@@ -74,9 +65,9 @@ async function inspect(url: string): Promise<{ title: string; version: string }>
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   })
-  let fault: unknown
+  let reason: unknown
   client.on('error', (error) => {
-    fault = error
+    reason = error
   })
   try {
     await client.connect()
@@ -86,8 +77,8 @@ async function inspect(url: string): Promise<{ title: string; version: string }>
     if (version !== undefined) return { title: 'Valkey', version }
     return { title: 'Redis', version: /^redis_version:(\S+)/m.exec(info)?.[1] ?? '' }
   } catch (error) {
-    // Its own error says only that the connection is closed.
-    throw fault ?? error
+    // The error of a command says only that the connection is closed.
+    throw reason ?? error
   } finally {
     client.disconnect()
   }

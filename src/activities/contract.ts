@@ -1,8 +1,7 @@
 /** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
 
-import type { PlaceTurn, RunUpdate } from '../core/run.ts'
+import type { FlowTriggerInput, PlaceTurn, RegistrationInput, RunUpdate, Triggered } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
-import type { FlowTriggerInput, RegistrationInput, Triggered } from '../core/trigger.ts'
 import type {
   Begun,
   FunctionRunInput,

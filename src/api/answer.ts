@@ -2,12 +2,12 @@
 
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Feed, frame } from '../core/bytes.ts'
 import { matches } from '../core/etag.ts'
-import { type Feed, frame } from '../core/feed.ts'
+import { Serialized } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
-import { Serialized } from '../core/serialized.ts'
 
 /** @param input as it was bound, for the address of what was made */
 export function sendResponse(

@@ -9,7 +9,7 @@ import Fastify, {
   type HTTPMethods,
   LogController,
 } from 'fastify'
-import { typeId, unorderedUuid } from '../core/ids.ts'
+import { randomIds, typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
@@ -207,7 +207,7 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
   const given = request.headers['x-request-id']
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) && !holdsSecret(given)
     ? given
-    : typeId('req', unorderedUuid())
+    : typeId('req', randomIds.uuid())
 }
 
 /** A 404 could be kept by whoever stands between (RFC 9111 §4.2.2); ours is one caller's. */
@@ -251,7 +251,7 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
-  const id = typeId('req', unorderedUuid())
+  const id = typeId('req', randomIds.uuid())
   const wire = toWire(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': id, ...BROWSER_GUARDS }

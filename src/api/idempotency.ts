@@ -2,8 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { canonical } from '../core/canonical.ts'
-import { deeper } from '../core/json.ts'
+import { canonical, deeper } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'

@@ -1,27 +1,32 @@
-/** The HTTP client of the CLI: it knows the public API and nothing else. */
+/** The HTTP client of the CLI for the public API: JSON, pages, server-sent events, and tokens of the embedded issuer. */
 
+import { type EventSourceMessage, EventSourceParserStream } from 'eventsource-parser/stream'
 import * as oidc from 'openid-client'
 
-/** For longer than that nobody at a terminal waits. */
-const PATIENCE_S = 60
+/** Longest `Retry-After` that the client waits for. */
+const RETRY_AFTER_MAX_S = 60
 
-/** A problem document, as the person at the terminal should read it. */
+/** A problem document (RFC 9457) as a message for a terminal. */
 export class ApiError extends Error {
   readonly status: number
   readonly problem: Readonly<Record<string, unknown>>
 
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
     const { code, detail, title, hint, errors, request_id } = problem
-    const said = `${code ?? status}: ${detail ?? title ?? 'no detail'}`
-    super([said, ...each(errors), hint, request_id && `request ${request_id}`].filter(Boolean).join('\n  '))
+    const summary = `${code ?? status}: ${detail ?? title ?? 'no detail'}`
+    super(
+      [summary, ...errorLines(errors), hint, request_id && `request ${request_id}`]
+        .filter(Boolean)
+        .join('\n  '),
+    )
     this.name = 'ApiError'
     this.status = status
     this.problem = problem
   }
 }
 
-/** Where there are several faults, a line for each; one alone is in the sentence about it. */
-function each(errors: unknown): string[] {
+/** One line for each of several errors; a single one is already in `detail`. */
+function errorLines(errors: unknown): string[] {
   if (!Array.isArray(errors) || errors.length < 2) return []
   return errors.map(({ pointer, name, detail }) => `${pointer || name} ${detail}`)
 }
@@ -30,15 +35,16 @@ export class ApiClient {
   readonly url: string
   readonly #headers: Readonly<Record<string, string>>
 
-  /** @param credential headers that carry it: `{ authorization }` or `{ apikey }` */
+  /** @param credential headers: `{ authorization }` or `{ apikey }` */
   constructor(url: string, credential: Readonly<Record<string, string>>) {
     this.url = url
     this.#headers = credential
   }
 
   /**
-   * @returns the reply's JSON
-   * @throws ApiError for any status outside 200–299; Error where nobody answers
+   * Sends JSON, or a text as YAML.
+   * @returns the JSON of the response
+   * @throws ApiError for any status outside 200–299; Error if the server does not answer
    */
   async call<T>(
     method: string,
@@ -56,7 +62,7 @@ export class ApiClient {
   }
 
   /**
-   * The same with any body, and the reply before its own is read.
+   * Sends any body, and returns the response before its body is read.
    * @throws as `call`
    */
   async send(
@@ -64,7 +70,7 @@ export class ApiClient {
     path: string,
     { headers, ...rest }: { headers?: Record<string, string>; body?: string | Blob } = {},
   ): Promise<Response> {
-    // A redirect is an answer: what it leads to is not asked with this credential.
+    // Redirects are not followed: the credential is for this server.
     const request = {
       method,
       headers: { ...this.#headers, ...headers },
@@ -73,12 +79,12 @@ export class ApiClient {
     } as const
     const ask = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
-        throw nobodyAt(this.url, cause)
+        throw unreachable(this.url, cause)
       })
     const first = await ask()
     const waitS = Number(first.headers.get('retry-after'))
-    // A rate limit refuses before anything is done, so it may be asked again.
-    const again = first.headers.get('x-problem-code') === 'rate_limited' && waitS <= PATIENCE_S
+    // Safe to retry: the rate limit rejects a request before it has effects.
+    const again = first.headers.get('x-problem-code') === 'rate_limited' && waitS <= RETRY_AFTER_MAX_S
     if (again) await new Promise((done) => setTimeout(done, waitS * 1_000))
     const response = again ? await ask() : first
     if (response.ok) return response
@@ -90,13 +96,25 @@ export class ApiClient {
     return this.call<T>('GET', path)
   }
 
-  /** `waitS`: how long the server may hold the answer back until the work is done. */
+  /** Returns the items of all pages of a list. @param path with its query */
+  async list<T>(path: string): Promise<T[]> {
+    const items: T[] = []
+    for (let next: string | null = ''; next !== null; ) {
+      const url: string = `${path}${path.includes('?') ? '&' : '?'}page[size]=200${next && `&page[after]=${next}`}`
+      const found = await this.get<{ data: T[]; page: { next: string | null } }>(url)
+      items.push(...found.data)
+      next = found.page.next
+    }
+    return items
+  }
+
+  /** @param waitS seconds that the server may delay the response until the work is done */
   post<T>(path: string, body: unknown, waitS?: number): Promise<T> {
     return this.call<T>('POST', path, body, waitS === undefined ? {} : { prefer: `wait=${waitS}` })
   }
 }
 
-/** The embedded issuer, as a client of it sees it. */
+/** The configuration of a client of the embedded issuer. */
 export function issuerAt(url: string, clientId: string, authentication: oidc.ClientAuth): oidc.Configuration {
   const server = {
     issuer: `${url}/auth`,
@@ -110,7 +128,7 @@ export function issuerAt(url: string, clientId: string, authentication: oidc.Cli
 }
 
 /**
- * OAuth 2.0 client credentials (RFC 6749 §4.4) at the embedded issuer.
+ * Fetches a token of the embedded issuer with client credentials (RFC 6749 §4.4).
  * @param parameters `resource` and `scope`, for tokens that are not for the REST API
  */
 export async function fetchToken(
@@ -123,7 +141,7 @@ export async function fetchToken(
   return tokenOf(url, () => oidc.clientCredentialsGrant(issuer, parameters))
 }
 
-/** @throws Error in the words of the issuer if it refuses, or if nobody answers */
+/** Returns the token of a grant. @throws Error with the reason of the issuer, or if it does not answer */
 export async function tokenOf(
   url: string,
   grant: () => Promise<oidc.TokenEndpointResponse>,
@@ -131,16 +149,22 @@ export async function tokenOf(
   try {
     return (await grant()).access_token
   } catch (error) {
-    if (error instanceof TypeError) throw nobodyAt(url, error)
-    const challenge = error instanceof oidc.WWWAuthenticateChallengeError ? error.cause[0]?.parameters : error
-    const { error_description: text, error: code, message } = Object(challenge)
+    if (error instanceof TypeError) throw unreachable(url, error)
+    const reason = error instanceof oidc.WWWAuthenticateChallengeError ? error.cause[0]?.parameters : error
+    const { error_description: text, error: code, message } = Object(reason)
     const what = error instanceof oidc.AuthorizationResponseError ? 'sign-in' : 'token'
     throw new Error(`No ${what}: ${text ?? code ?? message}`, { cause: error })
   }
 }
 
-function nobodyAt(url: string, cause: unknown): Error {
+function unreachable(url: string, cause: unknown): Error {
   return new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
     cause,
   })
+}
+
+/** Parses server-sent events. @throws Error if the connection breaks */
+export async function* framesOf(response: Response): AsyncGenerator<EventSourceMessage> {
+  const texts = response.body?.pipeThrough(new TextDecoderStream())
+  yield* texts?.pipeThrough(new EventSourceParserStream()) ?? []
 }

@@ -1,4 +1,4 @@
-/** `tenon collection add|list|import|export <name>`: documents, with the service key of the workspace. */
+/** `tenon collection|object|event`: data of a workspace, with its service key. */
 
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream, openAsBlob } from 'node:fs'
@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
+import { framesOf } from './client.ts'
 import { callerPath, readSettings, serviceClient } from './settings.ts'
 import { jsonOf, printJson, verb } from './verb.ts'
 
@@ -19,7 +20,7 @@ async function add(name: string, document: string): Promise<number> {
   return printJson(await client.post(documents(name), body))
 }
 
-/** Filters stand as they do in the URL: `status=eq.open order=_created_at.desc`. */
+/** Filters as in the URL: `status=eq.open order=_created_at.desc`. */
 function queryOf(filters: readonly string[]): URLSearchParams {
   return new URLSearchParams(
     filters.map((filter) => {
@@ -40,7 +41,7 @@ interface ImportOptions {
   readonly stop?: boolean
 }
 
-/** Prints the report; exit code 2 where lines failed. The file's digest is its key, so it may be sent again. */
+/** Prints the report; exit code 2 if lines failed. The default idempotency key is the digest of the file. */
 async function importFile(name: string, file: string, { key, stop }: ImportOptions): Promise<number> {
   const path = callerPath(file)
   const headers = {
@@ -66,7 +67,7 @@ interface ExportOptions {
   readonly out?: string
 }
 
-/** On stdout, or into a file that has its name once it is whole. */
+/** Writes to stdout, or to a file, which is renamed when it is complete. */
 async function exportFile(name: string, filters: readonly string[], { out }: ExportOptions): Promise<number> {
   const client = await serviceClient(await readSettings())
   const { body } = await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`)
@@ -89,13 +90,75 @@ export function collectionVerbs(program: Command): void {
     .action(verb(list))
   collection
     .command('import <name> <file>')
-    .description('create a document of each line of JSON; the same file may be sent again')
+    .description('create a document from each line of JSON; safe to repeat with the same file')
     .option('--key <text>', 'Idempotency-Key; default: the digest of the file')
-    .option('--stop', 'end at the first line that fails')
+    .option('--stop', 'stop at the first line that fails')
     .action(verb(importFile))
   collection
     .command('export <name> [filters...]')
-    .description('all documents as lines of JSON, on stdout')
-    .option('--out <file>', 'into a file')
+    .description('print all documents as lines of JSON')
+    .option('--out <file>', 'write to a file')
     .action(verb(exportFile))
+}
+
+/** Uploads a file; prints the object as JSON. */
+async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
+  // Reads the file while it is sent, with a known length.
+  const body = await openAsBlob(callerPath(file))
+  const headers = { 'content-type': options.type ?? 'application/octet-stream' }
+  const client = await serviceClient(await readSettings())
+  const response = await client.send('PUT', pathOf(to), { headers, body })
+  return printJson(await response.json())
+}
+
+/** Writes an object to a file, or to stdout. */
+async function getObject(from: string, file: string | undefined): Promise<number> {
+  const client = await serviceClient(await readSettings())
+  const { body } = await client.send('GET', pathOf(from))
+  const source = Readable.fromWeb(body as ReadableStream)
+  if (file === undefined) await pipeline(source, process.stdout, { end: false })
+  else await pipeline(source, createWriteStream(callerPath(file)))
+  return 0
+}
+
+const pathOf = (key: string) => `/v1/objects/${key.split('/').map(encodeURIComponent).join('/')}`
+
+export function objectVerbs(program: Command): void {
+  const object = program.command('object').description('objects of the workspace of TENON_SERVICE_KEY')
+  object
+    .command('put <bucket/key> <file>')
+    .description('upload a file')
+    .option('--type <media type>', 'content type', 'application/octet-stream')
+    .action(verb(putObject))
+  object
+    .command('get <bucket/key> [file]')
+    .description('write an object to a file, or to stdout')
+    .action(verb(getObject))
+}
+
+async function publish(topic: string, data: string): Promise<number> {
+  const body = { topic, data: jsonOf(data, 'The data') }
+  const client = await serviceClient(await readSettings())
+  return printJson(await client.post('/v1/events/publish', body))
+}
+
+/** Prints each event as a line of JSON, until Ctrl-C or the end of the stream. */
+async function subscribe(topic: string): Promise<number> {
+  const client = await serviceClient(await readSettings())
+  const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
+  process.stderr.write(`listening to ${topic}; stop with Ctrl-C\n`)
+  for await (const { id, data } of framesOf(response)) {
+    // Events of the stream itself have no id: `ready`, `gap`.
+    if (id !== undefined) process.stdout.write(`${data}\n`)
+  }
+  return 0
+}
+
+export function eventVerbs(program: Command): void {
+  const event = program.command('event').description("the tenant's event stream")
+  event.command('publish <topic> <json>').description('publish an event').action(verb(publish))
+  event
+    .command('subscribe <topic>')
+    .description('print events; orders.* for all topics below orders')
+    .action(verb(subscribe))
 }

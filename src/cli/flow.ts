@@ -1,18 +1,15 @@
-/** `tenon flow publish`; the other verbs of flows are in flows/. */
+/** `tenon flow publish|alias`; the other verbs of flows are in flows/. */
 
 import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
-import { aliasVerbs } from './flows/aliases.ts'
-import { checkVerbs } from './flows/check.ts'
+import { checkVerbs, faultsOf } from './flows/check.ts'
 import { commandVerbs } from './flows/commands.ts'
-import { faultsOf } from './flows/compiler.ts'
 import { type Fault, printFaults, printWarnings } from './flows/faults.ts'
 import { initVerb } from './flows/init.ts'
-import { place, read } from './flows/place.ts'
 import { recordVerbs } from './flows/records.ts'
-import { simulateVerb } from './flows/simulate.ts'
-import { testVerb } from './flows/test.ts'
+import { simulateVerb, testVerb } from './flows/simulate.ts'
 import { watchVerbs } from './flows/watch.ts'
+import { flowsClient, readCallerFile } from './settings.ts'
 import { verb, WORKSPACE } from './verb.ts'
 
 interface Flow {
@@ -23,9 +20,9 @@ interface Flow {
 
 /** Creates or replaces the draft, and publishes it. */
 async function publish(file: string, options: { workspace?: string }): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   try {
-    const { flow, version, sha256, warnings } = await publishSource(client, base, await read(file))
+    const { flow, version, sha256, warnings } = await publishSource(client, base, await readCallerFile(file))
     printWarnings(file, warnings)
     process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
     return 0
@@ -42,7 +39,7 @@ interface Published {
   readonly warnings: readonly Fault[]
 }
 
-/** Finds the draft of the same name or makes it, and publishes. */
+/** Creates or replaces the draft of the same name, and publishes it. */
 export async function publishSource(client: ApiClient, base: string, source: string): Promise<Published> {
   const flow = await putDraft(client, base, source)
   return {
@@ -69,11 +66,80 @@ export function flowVerbs(program: Command): void {
   testVerb(flows)
   flows
     .command('publish <file>')
-    .description('make or replace the draft of that name, and publish it')
+    .description('create or replace a draft, and publish it')
     .option(...WORKSPACE)
     .action(verb(publish))
   aliasVerbs(flows)
   watchVerbs(flows)
   recordVerbs(flows)
   commandVerbs(flows)
+}
+
+interface Weighted {
+  readonly version: number
+  readonly weight: number
+}
+
+interface Alias {
+  readonly name: string
+  readonly versions: readonly Weighted[]
+}
+
+interface Options {
+  readonly workspace?: string
+}
+
+const pathOf = (base: string, flow: string, name = '') =>
+  `${base}/definitions/${encodeURIComponent(flow)}/aliases${name && `/${encodeURIComponent(name)}`}`
+
+/** `production  v3`, `canary  v3 90 %, v4 10 %` */
+function lineOf({ name, versions }: Alias): string {
+  const sum = versions.reduce((all, { weight }) => all + weight, 0)
+  const share = (weight: number) => `${Math.round((1_000 * weight) / sum) / 10} %`
+  const meant = versions.map(({ version, weight }) =>
+    versions.length === 1 ? `v${version}` : `v${version} ${share(weight)}`,
+  )
+  return `${name}  ${meant.join(', ')}\n`
+}
+
+async function list(flow: string, { workspace }: Options): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  const { data } = await client.get<{ data: readonly Alias[] }>(`${pathOf(base, flow)}?page[size]=200`)
+  for (const alias of data) process.stdout.write(lineOf(alias))
+  return 0
+}
+
+async function set(flow: string, name: string, versions: string[], options: Options): Promise<number> {
+  const { client, base } = await flowsClient(options.workspace)
+  const body = { versions: versions.map(weighted) }
+  process.stdout.write(lineOf(await client.call<Alias>('PUT', pathOf(base, flow, name), body)))
+  return 0
+}
+
+/** Parses `3` or `3:90`. @throws Error otherwise */
+function weighted(text: string): Weighted {
+  const [, version, weight = '1'] = /^v?(\d+)(?::(\d+))?$/.exec(text) ?? []
+  if (version === undefined) throw new Error(`${text} is no version: give 3, or 3:90 for a weight of 90.`)
+  return { version: Number(version), weight: Number(weight) }
+}
+
+async function remove(flow: string, name: string, { workspace }: Options): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  await client.call('DELETE', pathOf(base, flow, name))
+  return 0
+}
+
+function aliasVerbs(flows: Command): void {
+  const alias = flows.command('alias').description('names for a version of a flow, or for several by weight')
+  const command = (text: string, description: string) =>
+    alias
+      .command(text)
+      .description(description)
+      .option(...WORKSPACE)
+  command('list <flow>', 'list the aliases of a flow').action(verb(list))
+  command(
+    'set <flow> <name> <versions...>',
+    'set an alias to a version: 3, or several by weight: 3:90 4:10',
+  ).action(verb(set))
+  command('remove <flow> <name>', 'remove an alias, not its versions').action(verb(remove))
 }

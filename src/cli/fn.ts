@@ -1,10 +1,9 @@
-/** `tenon fn deploy|invoke`. */
+/** `tenon fn deploy|invoke`: deploys TypeScript functions and calls them. */
 
-import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
-import { callerPath, need, operatorClient, readSettings, serviceClient } from './settings.ts'
+import { readCallerFile, readSettings, serviceClient, workspaceClient } from './settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Deployed {
@@ -20,14 +19,12 @@ interface Fault {
   readonly column: number
 }
 
-/** Deploys a file; its name without extension is the function's, unless one is given. @returns the exit code */
+/** Deploys a file; the default name of the function is that of the file. @returns the exit code */
 async function deploy(file: string, options: { name?: string; workspace?: string }): Promise<number> {
-  const settings = await readSettings()
-  const workspace_id = options.workspace ?? need(settings, 'TENON_WORKSPACE_ID')
   const name = options.name ?? basename(file).replace(/\.[a-z]+$/i, '')
-  const source = await readFile(callerPath(file), 'utf8')
+  const source = await readCallerFile(file)
   try {
-    const client = await operatorClient(settings, workspace_id)
+    const { client, workspace_id } = await workspaceClient(options.workspace)
     const made = await client.post<Deployed>('/v1/functions', { workspace_id, name, source })
     process.stdout.write(`${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})\n`)
     return 0
@@ -39,10 +36,10 @@ async function deploy(file: string, options: { name?: string; workspace?: string
   }
 }
 
-/** Invokes with the service key; prints the result alone on stdout, what the function printed on stderr. */
+/** Invokes a function with the service key; prints its result alone on stdout, and its logs on stderr. */
 async function invoke(name: string, options: { input: string }): Promise<number> {
   const client = await serviceClient(await readSettings())
-  // As text of our own making, since a JSON text would be taken for YAML.
+  // As text with its content type, since `call` would send a JSON string as YAML.
   const input = JSON.stringify(jsonOf(options.input, 'The input'))
   try {
     const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
@@ -59,13 +56,13 @@ export function functionVerbs(program: Command): void {
   const functions = program.command('fn').description('functions')
   functions
     .command('deploy <file>')
-    .description('deploy a TypeScript file; a name that is there gets its next version')
+    .description('deploy a TypeScript file as the next version of a function')
     .option('--name <name>', 'default: the name of the file')
     .option(...WORKSPACE)
     .action(verb(deploy))
   functions
     .command('invoke <name>')
     .description('invoke a function with TENON_SERVICE_KEY and print its result')
-    .option('--input <json>', 'what it is called with', '{}')
+    .option('--input <json>', 'argument of the function', '{}')
     .action(verb(invoke))
 }

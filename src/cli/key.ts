@@ -1,8 +1,7 @@
 /** `tenon key list|create|rotate|disable|enable|revoke`. */
 
 import type { Command } from 'commander'
-import type { ApiClient } from './client.ts'
-import { need, operatorClient, readSettings } from './settings.ts'
+import { operatorClient, readSettings, workspaceClient } from './settings.ts'
 import { printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Key {
@@ -14,30 +13,14 @@ interface Key {
   readonly expires_at: string | null
 }
 
-interface Listed {
-  readonly data: Key[]
-  readonly page: { readonly next: string | null }
-}
-
-const aClient = async (): Promise<ApiClient> => operatorClient(await readSettings())
+const adminClient = async () => operatorClient(await readSettings())
 const pathOf = (id: string) => `/v1/api-keys/${encodeURIComponent(id)}`
 
-async function place(workspace: string | undefined): Promise<{ client: ApiClient; workspace_id: string }> {
-  const settings = await readSettings()
-  const workspace_id = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { client: await operatorClient(settings, workspace_id), workspace_id }
-}
-
-/** A line for each key of the workspace, masked. */
+/** Prints a line for each key of the workspace, masked. */
 async function listKeys({ workspace, status }: { workspace?: string; status?: string }): Promise<number> {
-  const { client, workspace_id } = await place(workspace)
-  const query = new URLSearchParams({ workspace_id, 'page[size]': '200', ...(status && { status }) })
-  for (let next: string | null = ''; next !== null; ) {
-    if (next !== '') query.set('page[after]', next)
-    const { data, page } = await client.get<Listed>(`/v1/api-keys?${query}`)
-    for (const key of data) process.stdout.write(`${lineOf(key)}\n`)
-    next = page.next
-  }
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const query = new URLSearchParams({ workspace_id, ...(status && { status }) })
+  for (const key of await client.list<Key>(`/v1/api-keys?${query}`)) process.stdout.write(`${lineOf(key)}\n`)
   return 0
 }
 
@@ -53,26 +36,26 @@ interface CreateOptions {
   readonly workspace?: string
 }
 
-/** Prints the key with its text: the only time that it can be seen. */
+/** Prints the new key with its text, which is shown only once. */
 async function createKey({ workspace, ...key }: CreateOptions): Promise<number> {
-  const { client, workspace_id } = await place(workspace)
+  const { client, workspace_id } = await workspaceClient(workspace)
   return printJson(await client.post('/v1/api-keys', { workspace_id, ...key }))
 }
 
-/** Prints the new key with its text, and when the old one ends to stderr. */
+/** Prints the new key with its text, and on stderr when the old key expires. */
 async function rotateKey(id: string, { grace }: { grace?: string }): Promise<number> {
-  const client = await aClient()
+  const client = await adminClient()
   const body = grace === undefined ? {} : { grace_seconds: Number(grace) }
   printJson(await client.post(`${pathOf(id)}/rotate`, body))
   const { expires_at } = await client.get<Key>(pathOf(id))
-  process.stderr.write(`The old key is good until ${expires_at}.\n`)
+  process.stderr.write(`The old key expires at ${expires_at}.\n`)
   return 0
 }
 
 const setStatus = (status: 'active' | 'disabled') => async (id: string) =>
-  printJson(await (await aClient()).call('PATCH', pathOf(id), { status }))
+  printJson(await (await adminClient()).call('PATCH', pathOf(id), { status }))
 
-const revokeKey = async (id: string) => printJson(await (await aClient()).call('DELETE', pathOf(id)))
+const revokeKey = async (id: string) => printJson(await (await adminClient()).call('DELETE', pathOf(id)))
 
 export function keyVerbs(program: Command): void {
   const key = program.command('key').description('API keys')
@@ -84,24 +67,24 @@ export function keyVerbs(program: Command): void {
     .action(verb(listKeys))
   key
     .command('create')
-    .description('make a key and print it, with its text')
+    .description('create a key and print it with its text')
     .requiredOption('--kind <kind>', 'anon or service')
-    .option('--name <name>', 'what it is for', 'made by tenon key create')
-    .option('--scopes <scopes...>', 'what it is narrowed to, collections:read and the like')
+    .option('--name <name>', 'name of the key', 'made by tenon key create')
+    .option('--scopes <scopes...>', 'restrict it to scopes such as collections:read')
     .option(...WORKSPACE)
     .action(verb(createKey))
   key
     .command('rotate <id>')
-    .description('replace a key by a new one, and print that')
-    .option('--grace <seconds>', 'how long the old key is still good; a day where absent')
+    .description('replace a key, and print the new one')
+    .option('--grace <seconds>', 'time until the old key expires; default: one day')
     .action(verb(rotateKey))
   key
     .command('disable <id>')
-    .description('refuse a key until it is enabled')
+    .description('reject a key until it is enabled')
     .action(verb(setStatus('disabled')))
   key
     .command('enable <id>')
-    .description('take a disabled key again')
+    .description('accept a disabled key again')
     .action(verb(setStatus('active')))
-  key.command('revoke <id>').description('refuse a key for ever').action(verb(revokeKey))
+  key.command('revoke <id>').description('reject a key forever').action(verb(revokeKey))
 }

@@ -1,4 +1,4 @@
-/** `tenon login`: a person signs in with a browser, and her token is printed (RFC 8252: code with PKCE, loopback). */
+/** `tenon login`: signs a user in with a browser and prints the access token (RFC 8252: code with PKCE, loopback). */
 
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -10,9 +10,9 @@ import { need, readSettings } from './settings.ts'
 import { verb } from './verb.ts'
 
 const PATH = '/callback'
-const PATIENCE_MS = 600_000
+const SIGN_IN_TIMEOUT_MS = 600_000
 
-/** Prints where to sign in on stderr, then the access token, alone on stdout. */
+/** Prints the address to sign in on stderr, then the access token alone on stdout. */
 async function login(options: { client?: string }): Promise<number> {
   const settings = await readSettings()
   const url = need(settings, 'TENON_URL')
@@ -28,9 +28,9 @@ async function login(options: { client?: string }): Promise<number> {
       code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier),
       code_challenge_method: 'S256',
     })
-    const answer = answered(server, redirectUri)
+    const redirected = waitForCallback(server, redirectUri)
     process.stderr.write(`Sign in at\n  ${address}\n`)
-    const callback = await answer
+    const callback = await redirected
     const checks = { pkceCodeVerifier, expectedState }
     const token = await tokenOf(url, () => oidc.authorizationCodeGrant(issuer, callback, checks))
     process.stdout.write(`${token}\n`)
@@ -41,16 +41,19 @@ async function login(options: { client?: string }): Promise<number> {
   }
 }
 
-/** The address that the browser comes back to. @throws Error if it does not come back in time */
-function answered(server: Server, redirectUri: string): Promise<URL> {
+/** Waits for the redirect of the browser, and returns its URL. @throws Error after ten minutes */
+function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('Nobody signed in within ten minutes.')), PATIENCE_MS)
+    const timer = setTimeout(
+      () => reject(new Error('There was no sign-in within ten minutes.')),
+      SIGN_IN_TIMEOUT_MS,
+    )
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       const url = new URL(request.url ?? '/', redirectUri)
-      const ours = url.pathname === PATH
-      response.writeHead(ours ? 200 : 404, { 'content-type': 'text/plain', connection: 'close' })
-      response.end(ours ? 'You can close this page and go back to the terminal.\n' : '')
-      if (!ours) return
+      const isCallback = url.pathname === PATH
+      response.writeHead(isCallback ? 200 : 404, { 'content-type': 'text/plain', connection: 'close' })
+      response.end(isCallback ? 'You can close this page and go back to the terminal.\n' : '')
+      if (!isCallback) return
       clearTimeout(timer)
       resolve(url)
     })

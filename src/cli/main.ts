@@ -1,22 +1,19 @@
-/** `tenon`: one verb a file. Everything but `up` and `doctor` speaks the public API only. */
+/** `tenon`: the list of verbs. Only those of host/ use anything but the public API. */
 
 import { Command } from 'commander'
-import { adminVerbs } from './admin.ts'
-import { collectionVerbs } from './collection.ts'
-import { eventVerbs } from './event.ts'
+import { adminVerbs, workspaceVerbs } from './admin.ts'
+import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
 import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
-import { objectVerbs } from './object.ts'
 import { schemaVerbs } from './schema.ts'
 import { verb } from './verb.ts'
-import { workspaceVerbs } from './workspace.ts'
 
 const program = new Command('tenon')
   .description('One backend for many tenants.')
-  .option('--quiet', 'do not say on stderr which workspace, role and platform are used')
+  .option('--quiet', 'do not print workspace, role and platform on stderr')
   .showHelpAfterError()
   .hook('preAction', (command) => {
     if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
@@ -25,29 +22,29 @@ const program = new Command('tenon')
 program
   .command('up')
   .description('start the whole platform and keep it running (npm start)')
-  .option('--once', 'end after the first flow has run')
-  .option('--ephemeral', 'keep nothing: data in a temporary folder')
+  .option('--once', 'stop after the first flow')
+  .option('--ephemeral', 'use a temporary folder, and delete all data at the end')
   .option('--port <port>', 'preferred port of the API', '8787')
   .action(verb(async (options) => (await import('./host/up.ts')).up(options)))
 
 program
   .command('migrate')
-  .description('bring the database of DATABASE_URL to this version')
-  .action(verb(async () => (await import('./host/migrate.ts')).migrateFromEnvironment()))
+  .description('migrate the database of DATABASE_URL to this version')
+  .action(verb(async () => (await import('./host/containers.ts')).migrateFromEnvironment()))
 
 program
   .command('demo')
-  .description('make the demo tenant at TENON_URL, use each service once, print its keys')
+  .description('create the demo tenant at TENON_URL, use each service once, and print its keys')
   .action(verb(async () => (await import('./demo/index.ts')).printDemo()))
 
 program
   .command('build <folder>', { hidden: true })
-  .description('write the packed processes and the workflow bundle, for an image')
+  .description('write the bundles of an image into a folder')
   .action(verb(async (folder) => (await import('./host/build.ts')).exportBuild(folder)))
 
 program
   .command('certificate <file>', { hidden: true })
-  .description('make the certificate of the object store, for a container')
+  .description('create the certificate of the object store, for a container')
   .action(verb(async (file) => (await import('./host/containers.ts')).makeCertificate(file)))
 
 program
@@ -77,8 +74,8 @@ for (const verbs of [
 
 program
   .command('reference', { hidden: true })
-  .description('write docs/reference from the code')
-  .option('--check', 'write nothing; fail where it differs')
+  .description('generate docs/reference')
+  .option('--check', 'only check it')
   .action(verb(async (options) => (await import('./host/reference.ts')).reference(options)))
 
 await program.parseAsync()

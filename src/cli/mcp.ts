@@ -1,9 +1,8 @@
-/** `tenon mcp publish|call|token`: a hosted MCP server from the terminal, and what an agent needs to use it. */
+/** `tenon mcp publish|call|token`: publishes hosted MCP servers, calls their tools, and configures clients of them. */
 
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
-import { callerPath, need, operatorClient, readSettings, type Settings } from './settings.ts'
+import { need, readCallerFile, workspaceClient } from './settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
 
 interface Server {
@@ -23,16 +22,9 @@ interface Publication {
   readonly diff: { readonly summary: readonly string[] }
 }
 
-interface Place {
-  readonly settings: Settings
-  readonly client: ApiClient
-  readonly base: string
-}
-
-async function place(workspace: string | undefined): Promise<Place> {
-  const settings = await readSettings()
-  const ws = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
-  return { settings, client: await operatorClient(settings, ws), base: `/v1/mcp/workspaces/${ws}/servers` }
+async function serversClient(workspace: string | undefined) {
+  const { settings, client, workspace_id } = await workspaceClient(workspace)
+  return { settings, client, base: `/v1/mcp/workspaces/${workspace_id}/servers` }
 }
 
 interface PublishOptions {
@@ -42,18 +34,20 @@ interface PublishOptions {
 }
 
 /**
- * Creates the server where there is none, curates and publishes it, and prints the version; how an agent is told of it
- * goes to stderr.
+ * Creates the server if it does not exist, curates and publishes it, and prints the version as JSON. The configuration of
+ * clients goes to stderr.
  */
 async function publish(slug: string, options: PublishOptions): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await serversClient(options.workspace)
   const server = await client.get<Server>(`${base}/${slug}`).catch((error: unknown) => {
     if (error instanceof ApiError && error.status === 404)
       return client.post<Server>(base, { name: slug, slug })
     throw error
   })
   const tools =
-    options.tools === undefined ? await chosen(client, `${base}/${slug}`, options) : await file(options.tools)
+    options.tools === undefined
+      ? await defaultTools(client, `${base}/${slug}`, options)
+      : await toolsOf(options.tools)
   await client.call('PUT', `${base}/${slug}/curation`, { tools })
   const made = await client.post<Publication>(`${base}/${slug}/publish`, {})
   printJson(made)
@@ -63,59 +57,58 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
   return 0
 }
 
-/** The version before goes on until an admin has read what the new one widens. */
+/** Until an admin approves a version with more access, the previous one stays active. */
 function approvalNeeded(base: string, { version, diff }: Publication): string {
   const lines = diff.summary.map((line) => `  ${line}\n`).join('')
   return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
-/** Without a file: all that only reads, and with `--writes` the rest as well. */
-async function chosen(client: ApiClient, path: string, { writes = false }: PublishOptions) {
+/** Without a file: all tools that only read; with `--writes`, all tools. */
+async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
   const wanted = data.filter(({ risk }) => writes || risk === 'read')
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
 }
 
-async function file(name: string): Promise<unknown> {
-  const text = await readFile(callerPath(name), 'utf8')
-  return (JSON.parse(text) as { tools?: unknown }).tools
+async function toolsOf(name: string): Promise<unknown> {
+  return (JSON.parse(await readCallerFile(name)) as { tools?: unknown }).tools
 }
 
-/** Prints the result as MCP has it. @returns 1 where the tool says that it failed */
+/** Prints the result of a tool. @returns 1 if the tool reports an error */
 async function callTool(
   server: string,
   tool: string,
   options: { workspace?: string; arguments: string },
 ): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await serversClient(options.workspace)
   const body = { tool, arguments: jsonOf(options.arguments, 'The arguments') }
   const result = await client.post<{ is_error: boolean }>(`${base}/${server}/call`, body)
   printJson(result)
   return result.is_error ? 1 : 0
 }
 
-/** Prints an access token for the server, alone on stdout, and on stderr the line with it for an agent. */
+/** Prints an access token for the server alone on stdout, and the configuration of a client with it on stderr. */
 async function token(server: string, options: { workspace?: string; scope?: string }): Promise<number> {
-  const { settings, client, base } = await place(options.workspace)
+  const { settings, client, base } = await serversClient(options.workspace)
   const { path, slug } = await client.get<Server>(`${base}/${server}`)
   const resource = `${client.url}${path}`
   const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
-  const scope = options.scope ?? (await reading(client, path))
+  const scope = options.scope ?? (await readScopes(client, path))
   const text = await fetchToken(client.url, id, secret, { resource, scope })
   process.stdout.write(`${text}\n`)
   process.stderr.write(`${configuration(slug, resource, text)}\n`)
   return 0
 }
 
-/** What only reads, as the server's own metadata say (RFC 9728). */
-async function reading(client: ApiClient, path: string): Promise<string> {
+/** Returns the scopes that only read, from the metadata of the server (RFC 9728). */
+async function readScopes(client: ApiClient, path: string): Promise<string> {
   const metadata = await client.get<{ scopes_supported: string[] }>(
     `/.well-known/oauth-protected-resource${path}`,
   )
   return metadata.scopes_supported.join(' ')
 }
 
-/** The form that most agents read. */
+/** The configuration format of most MCP clients. */
 function configuration(slug: string, url: string, text?: string): string {
   const headers = text === undefined ? {} : { headers: { Authorization: `Bearer ${text}` } }
   return JSON.stringify({ mcpServers: { [slug]: { type: 'http', url, ...headers } } })
@@ -125,20 +118,21 @@ export function mcpVerbs(program: Command): void {
   const servers = program.command('mcp').description('hosted MCP servers')
   servers
     .command('publish <server>')
-    .description('create it where it is missing, curate and publish it')
+    .description('create a server if it does not exist, curate and publish it')
     .option(...WORKSPACE)
-    .option('--tools <file>', 'JSON, as PUT …/curation takes it; default: all that only reads')
-    .option('--writes', 'without a file: what writes as well')
+    .option('--tools <file>', 'JSON body of PUT …/curation; default: all tools that only read')
+    .option('--writes', 'without a file: also tools that write')
     .action(verb(publish))
   servers
     .command('call <server> <tool>')
+    .description('call a tool and print its result')
     .option(...WORKSPACE)
     .option('--arguments <json>', 'arguments of the tool', '{}')
     .action(verb(callTool))
   servers
     .command('token <server>')
-    .description('print an access token for it, alone on stdout')
+    .description('print an access token for a server, alone on stdout')
     .option(...WORKSPACE)
-    .option('--scope <scopes>', 'space-separated; default: what only reads')
+    .option('--scope <scopes>', 'separated by spaces; default: the scopes that only read')
     .action(verb(token))
 }

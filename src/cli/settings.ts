@@ -1,46 +1,49 @@
-/** Settings of the CLI: the environment, then `.env.local` of the project, whose credentials are for its own TENON_URL alone. */
+/**
+ * Settings and API clients of the CLI: the environment, then `.env.local` of the project, whose credentials are only sent
+ * to its own TENON_URL.
+ */
 
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { ApiClient, fetchToken } from './client.ts'
 
-/** Of the file, as it was read; see {@link readSettings}. */
+/** The settings of the file; see {@link readSettings}. */
 const OF_FILE = Symbol('of .env.local')
 
 export type Settings = Readonly<Record<string, string | undefined>> & { readonly [OF_FILE]?: OfFile }
 
 interface OfFile {
-  /** What was taken from the file. */
+  /** Settings in use. */
   readonly used: Settings
-  /** What was not, since the TENON_URL in use is not that of the file. */
+  /** Settings not in use, since they are for another TENON_URL. */
   readonly withheld: Settings
 }
 
 const FILE = '.env.local'
 
 /**
- * `NAME=value` lines, quoted or not; a value set in the environment wins. If the TENON_URL in use is of another origin than that of the
- * file, none of the file's TENON_ settings counts: its credentials and ids belong to the platform that it names.
+ * Reads the settings; the environment wins over the file. If TENON_URL has another origin than that of the file, all TENON_
+ * settings of the file are withheld: its credentials and ids belong to the platform of the file.
  */
 export async function readSettings(): Promise<Settings> {
   const file = await readEnvFile()
   const environment = process.env
   const url = environment['TENON_URL'] ?? file['TENON_URL']
   const isSame = url !== undefined && originOf(url) === originOf(file['TENON_URL'])
-  const [used, withheld] = isSame ? [file, {}] : parted(file)
+  const [used, withheld] = isSame ? [file, {}] : splitByPlatform(file)
   return { ...used, ...environment, [OF_FILE]: { used, withheld } }
 }
 
-/** What is for any platform, and what is for that of the file. */
-function parted(file: Settings): [Settings, Settings] {
+/** Splits the settings of the file: for any platform, and only for its own. */
+function splitByPlatform(file: Settings): [Settings, Settings] {
   const isOfPlatform = ([name]: [string, unknown]) => name.startsWith('TENON_') && name !== 'TENON_URL'
   const entries = Object.entries(file)
   const others = entries.filter((entry) => !isOfPlatform(entry))
   return [Object.fromEntries(others), Object.fromEntries(entries.filter(isOfPlatform))]
 }
 
-/** Of a text that is no URL, the text itself, so that it equals nothing else. */
+/** Returns the origin of a URL; another text equals only itself. */
 const originOf = (url: string | undefined): string | undefined =>
   url !== undefined && URL.canParse(url) && new URL(url).origin !== 'null' ? new URL(url).origin : url
 
@@ -48,7 +51,7 @@ export async function readEnvFile(): Promise<Settings> {
   return parseEnv(await readFile(FILE, 'utf8').catch(() => ''))
 }
 
-/** Replaces the file as a whole, readable by its owner only: it holds keys. */
+/** Replaces the file, with read access for its owner only, since it contains keys. */
 export async function writeEnvFile(values: Settings): Promise<void> {
   const lines = Object.entries(values).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name}=${value}\n`],
@@ -58,15 +61,15 @@ export async function writeEnvFile(values: Settings): Promise<void> {
   await rename(`${FILE}.new`, FILE)
 }
 
-/** A setting that must be there. @throws Error that says how to come by it */
+/** Returns a required setting. @throws Error that says how to set it */
 export function need(settings: Settings, name: string): string {
   const value = settings[name]
   if (value) return value
-  if (settings[OF_FILE]?.withheld[name]) throw new Error(refusal(settings, name))
+  if (settings[OF_FILE]?.withheld[name]) throw new Error(withheldMessage(settings, name))
   throw new Error(`${name} is not set. Run \`npm start\` first, or set it.`)
 }
 
-function refusal(settings: Settings, name: string): string {
+function withheldMessage(settings: Settings, name: string): string {
   const { TENON_URL: ofFile } = settings[OF_FILE]?.used ?? {}
   const url = settings['TENON_URL']
   return ofFile === undefined
@@ -74,25 +77,25 @@ function refusal(settings: Settings, name: string): string {
     : `${name} of ${FILE} is for ${ofFile} alone, and TENON_URL is ${url}. Set ${name} in the environment as well, or unset TENON_URL.`
 }
 
-/** An operator's access token: given as TENON_TOKEN, or fetched with the operator client. */
+/** Returns TENON_TOKEN, or fetches an access token with the client of the operator. */
 async function operatorToken(settings: Settings): Promise<string> {
   if (settings['TENON_TOKEN']) return settings['TENON_TOKEN']
-  // A withheld token is refused by its name, unless the environment names a client.
+  // Without another client, the error names the withheld token.
   if (settings[OF_FILE]?.withheld['TENON_TOKEN'] && !settings['TENON_CLIENT_ID'])
     need(settings, 'TENON_TOKEN')
   const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
   return fetchToken(need(settings, 'TENON_URL'), id, secret)
 }
 
-/** A file that the caller names, from where the caller stands. */
+/** Resolves a path relative to the working directory of the caller. */
 export const callerPath = (file: string): string => resolve(process.env['TENON_CALLER_CWD'] ?? '.', file)
 
-/** A client with the operator's rights. @param workspace the one that the verb is about, if it is about one */
+/** Creates a client with the rights of the operator. @param workspace the workspace of the verb, if it has one */
 export async function operatorClient(settings: Settings, workspace?: string): Promise<ApiClient> {
   return (await operatorAccess(settings, workspace)).client
 }
 
-/** The same, with the access token that the client has. */
+/** Like {@link operatorClient}; also returns the access token. */
 export async function operatorAccess(
   settings: Settings,
   workspace?: string,
@@ -104,7 +107,7 @@ export async function operatorAccess(
   return { client, token }
 }
 
-/** A client with the rights of the workspace's service key. */
+/** Creates a client with the service key of the workspace. */
 export async function serviceClient(settings: Settings): Promise<ApiClient> {
   const apikey = need(settings, 'TENON_SERVICE_KEY')
   const client = new ApiClient(need(settings, 'TENON_URL'), { apikey })
@@ -118,8 +121,8 @@ interface Me {
 }
 
 /**
- * Says on stderr which workspace, role and platform a verb uses, unless TENON_QUIET is set.
- * @param credentials names of the settings that the client was made of
+ * Prints on stderr which workspace, role and platform a verb uses, unless TENON_QUIET is set.
+ * @param credentials names of the settings with its credentials
  */
 async function announce(
   client: ApiClient,
@@ -128,7 +131,7 @@ async function announce(
   workspace?: string,
 ): Promise<void> {
   if (settings['TENON_QUIET']) return
-  // If it cannot be asked, the verb that follows says why.
+  // If the request fails, that of the verb fails as well, and reports the reason.
   const me = await client.get<Me>('/v1/me').catch(() => undefined)
   if (me?.roles === undefined) return
   const place = workspace ?? me.workspace_id
@@ -142,3 +145,21 @@ async function announce(
   ]
   process.stderr.write(`tenon: ${parts.filter(Boolean).join(', ')}\n`)
 }
+
+/**
+ * Creates an operator client for a workspace, by default that of TENON_WORKSPACE_ID.
+ * @throws Error if neither an option nor a setting names the workspace
+ */
+export async function workspaceClient(workspace: string | undefined) {
+  const settings = await readSettings()
+  const workspace_id = workspace ?? need(settings, 'TENON_WORKSPACE_ID')
+  return { settings, workspace_id, client: await operatorClient(settings, workspace_id) }
+}
+
+/** Like {@link workspaceClient}; `base` is the path of the flows of the workspace. */
+export async function flowsClient(workspace: string | undefined) {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  return { client, base: `/v1/flows/workspaces/${workspace_id}` }
+}
+
+export const readCallerFile = (file: string): Promise<string> => readFile(callerPath(file), 'utf8')

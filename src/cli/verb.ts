@@ -1,6 +1,6 @@
-/** What every verb shares: how it ends, and how it prints. */
+/** Exit codes, output and options that all verbs share. */
 
-/** Runs a verb; what it throws is one line for a person, and exit code 1. */
+/** Wraps a verb: prints an error as its message, with exit code 1. */
 export function verb<A extends unknown[]>(
   work: (...args: A) => Promise<number>,
 ): (...args: A) => Promise<void> {
@@ -14,13 +14,13 @@ export function verb<A extends unknown[]>(
   }
 }
 
-/** One JSON value, alone on stdout. @returns exit code 0 */
+/** Prints one JSON value on stdout. @returns exit code 0 */
 export function printJson(value: unknown): number {
   process.stdout.write(`${JSON.stringify(value, null, 2)}\n`)
   return 0
 }
 
-/** An option's value as JSON. @throws Error that says what was expected */
+/** Parses JSON of the command line. @throws Error that names it */
 export function jsonOf(text: string, what: string): unknown {
   try {
     return JSON.parse(text)
@@ -29,5 +29,5 @@ export function jsonOf(text: string, what: string): unknown {
   }
 }
 
-/** The option by which a verb is told of another workspace than the demo's. */
+/** The option for another workspace than TENON_WORKSPACE_ID. */
 export const WORKSPACE = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const

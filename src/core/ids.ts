@@ -26,7 +26,8 @@ export interface IdSource {
   uuid(): string
 }
 
-export const randomIds: IdSource = { uuid: orderedUuid }
+/** Ordered: each id sorts behind all earlier ones of this process, even if the clock is set back (RFC 9562 §6.2). */
+export const randomIds: IdSource = { uuid: () => v7() }
 
 /**
  * Ids that are the same each time they are asked for in the same order: a retried activity makes the same
@@ -38,46 +39,6 @@ export const randomIds: IdSource = { uuid: orderedUuid }
 export function seededIds(msecs: number, random: (n: number) => Uint8Array, seq?: number): IdSource {
   let n = 0
   return { uuid: () => v7({ msecs, random: random(n++), ...(seq !== undefined && { seq }) }) }
-}
-
-/** Drawn for many ids at once: sixteen bytes cost as much as thousands. */
-const drawn = new Uint8Array(4_096)
-let spent = drawn.length
-
-function sixteenBytes(): Uint8Array {
-  if (spent === drawn.length) {
-    crypto.getRandomValues(drawn)
-    spent = 0
-  }
-  spent += 16
-  return drawn.subarray(spent - 16, spent)
-}
-
-/** Of the id that was made last: its millisecond, and the number that orders those of one millisecond. */
-let msecs = Number.NEGATIVE_INFINITY
-let seq = 0
-
-/**
- * A new UUIDv7 behind all that were made before in this process, also where the clock was put back (RFC 9562 §6.2, method
- * 1). As the library does it by itself, but for the random bytes.
- */
-function orderedUuid(): string {
-  const random = sixteenBytes()
-  const now = Date.now()
-  if (now > msecs) {
-    msecs = now
-    // Below half of its room, so that there is some to count on.
-    seq = new DataView(random.buffer, random.byteOffset).getUint32(6) >>> 1
-  } else {
-    seq = (seq + 1) >>> 0
-    if (seq === 0) msecs += 1
-  }
-  return v7({ msecs, seq, random })
-}
-
-/** A new UUIDv7 for where the order within a millisecond matters to nobody: the id of a request. */
-export function unorderedUuid(): string {
-  return v7({ random: sixteenBytes() })
 }
 
 /** `ten_01j…` from a UUID. */

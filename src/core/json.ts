@@ -64,3 +64,36 @@ function poisoned(value: unknown, depth: number): boolean {
   if (typeof made === 'object' && made !== null && Object.hasOwn(made, 'prototype')) return true
   return Object.values(value).some((member) => poisoned(member, depth - 1))
 }
+
+/** JSON without spaces, members in code unit order (as RFC 8785 has it). The depth is the caller's to bound. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map((item) => canonical(item ?? null)).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  let members = ''
+  for (const name of Object.keys(value).sort()) {
+    const member = (value as Record<string, unknown>)[name]
+    if (member !== undefined)
+      members += `${members === '' ? '' : ','}${JSON.stringify(name)}:${canonical(member)}`
+  }
+  return `{${members}}`
+}
+
+/** RFC 6901 §3. */
+export const token = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+
+/** The same of a name that a caller chose: a very long one is cut, since a reply must not grow with it. */
+export const cutToken = (name: string): string => token(name.slice(0, 100))
+
+export class Serialized {
+  /** Valid JSON, which fits the output schema of its operation. */
+  readonly json: string
+
+  constructor(json: string) {
+    this.json = json
+  }
+
+  /** The output as a value, for callers that need one: costs time in proportion to its size. */
+  parsed(): unknown {
+    return JSON.parse(this.json)
+  }
+}

@@ -1,16 +1,6 @@
 /** Every number that bounds something, with its unit in the name. */
 
-import { AUDIT_LIMITS } from './limits/audit.ts'
-import { CALL_LIMITS } from './limits/calls.ts'
-import { EVENT_LIMITS } from './limits/events.ts'
-import { EXECUTION_LIMITS } from './limits/executions.ts'
-import { IDEMPOTENCY_LIMITS } from './limits/idempotency.ts'
-import { MCP_LIMITS } from './limits/mcp.ts'
-import { PAYLOAD_LIMITS } from './limits/payloads.ts'
-import { RUN_LIMITS } from './limits/runs.ts'
-import { SECRET_LIMITS } from './limits/secrets.ts'
-import { TRIGGER_LIMITS } from './limits/triggers.ts'
-import { WATCH_LIMITS } from './limits/watching.ts'
+import { FLOW_LIMITS } from './flow-limits.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -246,15 +236,90 @@ export const LIMITS = {
   functionThreadsMax: 256,
   functionProbeMs: 2_000,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
-  ...IDEMPOTENCY_LIMITS,
-  ...AUDIT_LIMITS,
-  ...CALL_LIMITS,
-  ...EVENT_LIMITS,
-  ...MCP_LIMITS,
-  ...SECRET_LIMITS,
-  ...TRIGGER_LIMITS,
-  ...WATCH_LIMITS,
-  ...PAYLOAD_LIMITS,
-  ...RUN_LIMITS,
-  ...EXECUTION_LIMITS,
+
+  // Idempotency keys
+  idempotencyKeyCharsMax: 255,
+  idempotencyHours: 24,
+  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
+  idempotencyLeaseSeconds: 120,
+  /** For how long a claim is ended again whose connection was lost. */
+  idempotencyPatienceMs: 300,
+  /** A document of the largest size fits. */
+  idempotencyReplyBytesMax: 524_288,
+  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
+  idempotencyShelfRowsMax: 400,
+  idempotencyShelfBytesMax: 1_048_576,
+  /** Deeper input is taken by no operation. */
+  idempotencyInputDepthMax: 100,
+
+  // Audit log and redaction
+  /** How long an entry of the audit log may wait for others, and for the next attempt. */
+  auditFlushMs: 50,
+  auditRetryMs: 1_000,
+  auditLinesAtOnce: 500,
+  /** Of one process, some 500 bytes each. From half of it on, nothing is done whose entry is waited for. */
+  auditPendingMax: 10_000,
+  auditMinuteMs: 60_000,
+  /** Refusals from one address in one tenant that are entries of their own; and how many addresses are told apart. */
+  auditAlikePerMinute: 20,
+  auditFloodsMax: 1_000,
+  auditTextCharsMax: 1_024,
+  /** Deeper than documents and the lists around them. */
+  auditDepthMax: 100,
+  /** Entries that one call verifies. */
+  auditVerifiedMax: 10_000,
+  secretNameCharsMax: 40,
+  secretNamesKnownMax: 2_000,
+
+  // Events, relay and streams
+  eventBytesMax: 262_144,
+  eventsKeptPerTenant: 100_000,
+  changesKeptPerWorkspace: 10_000,
+  /** Of the stream's memory; a sixteenth may come on top. */
+  changesBytesMax: 67_108_864,
+  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
+  relayTenantsMax: 50,
+  relayChangesMax: 500,
+  relayBytesMax: 4_194_304,
+  /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
+  relayPollMs: { min: 40, max: 160 },
+  /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
+  relayRetryMs: { min: 250, max: 2_000 },
+  relayTurnMs: 1_000,
+  /** Longer than a connection with a lock ever has nothing to ask. */
+  sessionIdleMs: 20_000,
+  /** Of one stream: together 8 MiB at most. */
+  eventsReadAtOnce: 32,
+  feedQueueBytesMax: 1_048_576,
+  /** A client that takes nothing for so long while the past is sent to it is too slow. */
+  feedStallMs: 30_000,
+  feedHeartbeatMs: 15_000,
+  /** Most times from memory: keys are remembered for `keyCacheMs`. */
+  feedCheckMs: 1_000,
+
+  // Hosted MCP servers
+  /** Several clients read the first page of tools/list alone, so there is only one. */
+  mcpToolsMax: 100,
+  mcpToolNameCharsMax: 64,
+  mcpDescriptionCharsMax: 2_000,
+  mcpCandidateThingsMax: 100,
+  mcpArgumentsDepthMax: 64,
+  /** Of a whole JSON-RPC message: the arguments and what is around them. */
+  mcpMessageDepthMax: 70,
+  mcpResultBytesMax: 1_048_576,
+  mcpManifestsCachedMax: 200,
+  /** Of each server, by one node. */
+  mcpStrangersRecordedPerMinute: 60,
+  mcpTokenSeconds: 600,
+  /** Below the 60 s after which common clients give a call up. */
+  mcpFlowWaitSeconds: 25,
+
+  // Ledger of objects in workspaces with a quota of bytes
+  /** Room that an upload holds without a sign of life. */
+  uploadLeaseMs: 600_000,
+  /** Uploads whose process died that one request looks after. */
+  uploadsSettledAtOnce: 20,
+  /** Objects that are counted when their bytes are limited. */
+  objectsCountedMax: 200_000,
+  ...FLOW_LIMITS,
 } as const

@@ -2,12 +2,10 @@
 
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { excessOf } from './excess.ts'
+import { cutToken, Serialized } from './json.ts'
 import { LIMITS } from './limits.ts'
-import { type Domain, domainOf, type Role } from './policy.ts'
+import { type Domain, domainOf, type Role, scopeOf } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
-import { scopeOf } from './scopes.ts'
-import { Serialized } from './serialized.ts'
 
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -93,7 +91,7 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
    * an entry in the audit log; an operator's, one in the chain of each of these tenants.
    */
   readonly reveals?: (input: Input) => readonly string[]
-  /** What a narrowed key or token needs for it (core/scopes.ts); undefined for what is none of a key's affairs. */
+  /** What a narrowed key or token needs for it (core/policy.ts); undefined for what is none of a key's affairs. */
   readonly requiredScope: string | undefined
   readonly alsoNeeds?: FurtherScope<Input>
   readonly input: TObject
@@ -228,4 +226,55 @@ export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'
 export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',
+}
+
+/** A place of the input, as a JSON pointer, and what is wrong there. */
+interface Excess {
+  readonly pointer: string
+  readonly detail: string
+}
+
+interface Bounds {
+  readonly maxItems?: number
+  readonly items?: Bounds
+  readonly properties?: Readonly<Record<string, Bounds>>
+  readonly additionalProperties?: unknown
+}
+
+/**
+ * The first list that is longer than it may be, or the first object with more unknown members than are ever shown, of
+ * which it names some; empty where there is neither.
+ */
+function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
+  if (Array.isArray(value)) {
+    const { maxItems = Number.POSITIVE_INFINITY, items } = schema
+    if (value.length > maxItems) return [{ pointer, detail: `must not have more than ${maxItems} items` }]
+    return items === undefined ? [] : first(value.entries(), () => items, pointer)
+  }
+  const { properties, additionalProperties } = schema
+  if (typeof value !== 'object' || value === null || properties === undefined) return []
+  const known = (name: string) => Object.hasOwn(properties, name)
+  const unknown = additionalProperties === false ? Object.keys(value).filter((name) => !known(name)) : []
+  // The library names each of them twice, and nothing but them where they are so many.
+  if (unknown.length >= LIMITS.faultsShownMax)
+    return unknown.slice(0, LIMITS.faultsShownMax).map(unknownIn(pointer))
+  const members = Object.entries(value).filter(([name]) => known(name))
+  return first(members, (name) => properties[name] ?? {}, pointer)
+}
+
+const unknownIn = (pointer: string) => (name: string) => ({
+  pointer: `${pointer}/${cutToken(name)}`,
+  detail: 'is not a known field',
+})
+
+function first<Name extends string | number>(
+  members: Iterable<[Name, unknown]>,
+  schemaOf: (name: Name) => Bounds,
+  pointer: string,
+): Excess[] {
+  for (const [name, member] of members) {
+    const found = excessOf(schemaOf(name), member, `${pointer}/${name}`)
+    if (found.length > 0) return found
+  }
+  return []
 }

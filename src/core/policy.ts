@@ -1,5 +1,6 @@
 /** Roles, the two privilege domains, and which role a principal acts in on an operation. */
 
+import { Problem } from './problem.ts'
 import type { TenantId, WorkspaceId } from './tenant.ts'
 
 export type Domain = 'structural_admin' | 'data_access'
@@ -37,7 +38,7 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
-  /** What it is narrowed to, within its roles (core/scopes.ts); absent where it is not. */
+  /** What it is narrowed to, within its roles (core/policy.ts); absent where it is not. */
   readonly scopes?: ReadonlySet<string>
   /** Requests a minute, where the key has its own limit. */
   readonly rateLimit?: number
@@ -69,4 +70,43 @@ export function roleFor(principal: Principal, allowed: readonly Role[]): Role | 
 /** Whether the principal has any role of the domain at all. */
 export function inDomain(principal: Principal, domain: Domain | 'any'): boolean {
   return domain === 'any' || principal.roles.some((role) => domainOf(role) === domain)
+}
+
+const FORM = /^[a-z][a-z0-9_]*:(read|write)$/
+
+/** `collections:read` of `collection.list`: the area is the plural of the noun, unless the operation names another. */
+export function scopeOf(operation: string, area: string | undefined, reads: boolean): string {
+  const noun = operation.split('.')[0] ?? ''
+  const plural = noun.endsWith('s') ? noun : `${noun}s`
+  return `${area ?? plural}:${reads ? 'read' : 'write'}`
+}
+
+export const isWriteScope = (scope: string): boolean => scope.endsWith(':write')
+
+/**
+ * What names narrow their holder to; undefined where none of them has the form of a scope of ours (`openid`). One that
+ * is misspelt still narrows: it opens nothing.
+ */
+export function narrowing(names: readonly string[]): ReadonlySet<string> | undefined {
+  const ours = names.filter((name) => FORM.test(name))
+  return ours.length === 0 ? undefined : new Set(ours)
+}
+
+/**
+ * @param scopes what the caller is narrowed to; undefined where it is not
+ * @param needed undefined for what takes no narrowed caller at all
+ * @throws Problem `insufficient_scope` with the challenge of RFC 6750 §3.1
+ */
+export function requireScope(scopes: ReadonlySet<string> | undefined, needed: string | undefined): void {
+  if (scopes === undefined || (needed !== undefined && scopes.has(needed))) return
+  const challenge = 'Bearer realm="tenon", error="insufficient_scope"'
+  if (needed === undefined) {
+    const detail = 'This takes a credential that no scope narrows.'
+    throw new Problem('insufficient_scope', { detail, headers: { 'www-authenticate': challenge } })
+  }
+  throw new Problem('insufficient_scope', {
+    detail: `This needs the scope ${needed}. The credential has ${[...scopes].join(', ')}.`,
+    headers: { 'www-authenticate': `${challenge}, scope="${needed}"` },
+    members: { scope: needed },
+  })
 }

@@ -1,6 +1,5 @@
 /** A run of a flow, as it travels: what it is given and told, what it carries elsewhere, what it has recorded. */
 
-import type { RunEventUpdate } from './run-events.ts'
 import type { Json } from './work.ts'
 
 /** What a run is told of its workspace; of two, the one with the greater number is true. */
@@ -208,4 +207,50 @@ export interface RunPatch {
 /** Why a run has refused what it was told, if it has. */
 export interface RunAnswer {
   readonly refused?: string
+}
+
+/** What can happen to a run or to one of its steps. */
+type RunHappening =
+  | 'started'
+  | 'waiting'
+  | 'running'
+  | 'suspended'
+  | 'resumed'
+  | 'retried'
+  | 'held'
+  | 'completed'
+  | 'faulted'
+  | 'skipped'
+  | 'cancelled'
+
+/** Something that happened in a run; `seq` counts through the whole run, from 1. */
+export interface RunEventUpdate {
+  readonly seq: number
+  readonly at: string
+  /** Of a step, by its `seq`; of the run as a whole where there is none. */
+  readonly step?: number
+  readonly what: RunHappening
+  /** How often the step has begun, where that is more than once. */
+  readonly attempt?: number
+  readonly took?: string
+  /** As JSON has it. */
+  readonly error?: unknown
+}
+
+/** A trigger of a flow whose time has come. */
+export interface FlowTriggerInput {
+  readonly trigger_id: string
+  /** For how long it is tried to begin a run. */
+  readonly patience_ms: number
+  /** RFC 3339: when it came, which its workflow is told by Temporal; it may have waited for the end of an earlier run. */
+  readonly due_at?: string
+}
+
+/** What a trigger begins: a run, and how long to wait when that has ended; or nothing, and why. */
+export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
+
+/** Triggers of a flow whose outside is to follow their rows, and those that it had before. */
+export interface RegistrationInput {
+  readonly flow_id: string
+  readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
 }

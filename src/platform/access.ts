@@ -2,9 +2,8 @@
 
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import { type Actor, inDomain, type Principal, type Role, roleFor } from '../core/policy.ts'
+import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import { requireScope } from '../core/scopes.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Claim } from './idempotency.ts'
 import type { PublishedServer } from './identity/hosted.ts'

@@ -18,7 +18,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
-import type { FlowTriggerInput, Triggered } from '../core/trigger.ts'
+import type { FlowTriggerInput, Triggered } from '../core/run.ts'
 import { childOf } from './child.ts'
 import type { flowRun } from './flow-run.ts'
 

@@ -12,8 +12,9 @@ import {
   type SerializationContext,
 } from '@temporalio/common'
 import { inWorkflowContext, workflowInfo } from '@temporalio/workflow'
-import { MARK, type Mark } from '../core/payload-mark.ts'
 import {
+  MARK,
+  type Mark,
   PURPOSE,
   type Purpose,
   REJECTED,

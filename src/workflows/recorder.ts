@@ -3,8 +3,7 @@
 import type { Json } from '../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { RecordState, RunUpdate, StepUpdate } from '../core/run.ts'
-import type { RunEventUpdate } from '../core/run-events.ts'
+import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../core/run.ts'
 import { holdsHandle } from '../core/secret-handle.ts'
 import type { Pen } from './pens.ts'
 

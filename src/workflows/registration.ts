@@ -2,7 +2,7 @@
 
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
-import type { RegistrationInput } from '../core/trigger.ts'
+import type { RegistrationInput } from '../core/run.ts'
 import { QUEUES } from '../core/work.ts'
 
 const { registerTriggers } = proxyActivities<Activities>({

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { packedCommand } from '../../stack/build.mjs'
+import { packedCommand } from '../../stack/project.mjs'
 
 const BAD =
   "document: { dsl: '1.0.3', namespace: n, name: bad, version: '1.0.0' }\ndo: [{ a: { cal: http } }]\n"

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { checkCase } from '../../flows-dsl/cases/cases.ts'
-import { type ConformanceRow, conformanceRows } from '../../src/cli/host/conformance.ts'
+import { type ConformanceRow, conformanceRows } from '../../src/cli/host/reference.ts'
 import { compileFlow } from '../../src/resources/flows/definitions.ts'
 
 const DOCUMENT = { dsl: '1.0.3', namespace: 'conformance', name: 'row', version: '1.0.0' }

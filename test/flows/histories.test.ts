@@ -262,7 +262,7 @@ const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promi
 
 /** As an operator gets it: the same JSON that the Temporal UI downloads. */
 async function download(workflowId: string): Promise<unknown> {
-  const { path } = await binary('temporal')
+  const path = await binary('temporal')
   const address = inject('tenon').env['TEMPORAL_ADDRESS'] ?? ''
   const args = ['workflow', 'show', '--workflow-id', workflowId, '--output', 'json', '--address', address]
   const { stdout } = await promisify(execFile)(path, args, { maxBuffer: 16 * 1024 * 1024 })

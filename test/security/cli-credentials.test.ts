@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { packedCommand } from '../../stack/build.mjs'
+import { packedCommand } from '../../stack/project.mjs'
 import { aRoom, type Room } from '../support/tenants.ts'
 
 /** Packed if it can be, which starts faster. */

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { canonical } from '../../src/core/canonical.ts'
+import { canonical } from '../../src/core/json.ts'
 import { type Entry, entriesOf, ofRoom, recorded, verified } from '../support/audit.ts'
 import { aServer, ok, rpc, scopesOf, tokenFor } from '../support/mcp.ts'
 import { aRoom, aWorkspace, type Caller, call, eventually, type Room, tokenOf } from '../support/tenants.ts'

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterEach, expect, inject, test } from 'vitest'
-import type { FeedSink } from '../../src/core/feed.ts'
+import type { FeedSink } from '../../src/core/bytes.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { Events } from '../../src/platform/events/events.ts'
 import { changesOf, eventsOf, isBefore, type StreamKey, Streams } from '../../src/platform/events/streams.ts'

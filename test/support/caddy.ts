@@ -21,7 +21,7 @@ export interface Gateway {
  * @throws Error that says why, where Caddy cannot be had or does not start
  */
 export async function startGateway(shop: Room, upstream = inject('tenon').url): Promise<Gateway> {
-  const { path } = await binary('caddy')
+  const path = await binary('caddy')
   const { env } = inject('tenon')
   const ports = new Ports({ remembered: {}, any: true })
   const [publicPort, shopPort] = [await ports.take('public', 0), await ports.take('shop', 0)]

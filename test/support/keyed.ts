@@ -2,7 +2,7 @@
 
 import { createHash, createHmac } from 'node:crypto'
 import { inject } from 'vitest'
-import { canonical } from '../../src/core/canonical.ts'
+import { canonical } from '../../src/core/json.ts'
 import { deriveSecret } from '../../src/platform/secrets.ts'
 import { asSuperuser, type Caller, call, type Reply, type Room } from './tenants.ts'
 

@@ -1,7 +1,7 @@
 /** The reader of server-sent events of the CLI, on streams as servers and proxies write them. */
 
 import { expect, test } from 'vitest'
-import { framesOf } from '../../src/cli/frames.ts'
+import { framesOf } from '../../src/cli/client.ts'
 
 async function framesIn(chunks: readonly string[]): Promise<unknown[]> {
   const bytes = new ReadableStream({

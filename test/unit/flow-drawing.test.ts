@@ -1,8 +1,7 @@
 /** What an execution looks like in a terminal: golden texts of trees that no clock and no width changes. */
 
 import { expect, test } from 'vitest'
-import { drawRun, timeText } from '../../src/cli/flows/drawing.ts'
-import { RunTree, type StepNews } from '../../src/cli/flows/run-tree.ts'
+import { drawRun, RunTree, type StepNews, timeText } from '../../src/cli/flows/drawing.ts'
 import { viewOf } from '../../src/cli/flows/view.ts'
 
 const T0 = Date.parse('2026-01-01T00:00:00Z')

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonical } from '../../src/core/canonical.ts'
+import { canonical } from '../../src/core/json.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { holdsSecret, REDACTED, redact, redactText } from '../../src/core/redact.ts'
 import { AuditThrottle } from '../../src/platform/audit/audit.ts'

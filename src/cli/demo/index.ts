@@ -1,12 +1,10 @@
-/** The first tenant: made through the public API like any other, so the first run proves the whole way. */
+/** `tenon demo`: creates a tenant through the public API and uses each service once, as the first run of `npm start`. */
 
 import { readFile } from 'node:fs/promises'
 import { ApiClient, ApiError, fetchToken } from '../client.ts'
 import { publishSource } from '../flow.ts'
 import type { Execution } from '../flows/execution.ts'
 import { need, readSettings, type Settings } from '../settings.ts'
-import { PARTS } from './parts.ts'
-import type { Proof } from './place.ts'
 
 const WAIT_S = 30
 const FLOW_FILE = new URL('../../../flows-dsl/examples/hello.yaml', import.meta.url)
@@ -21,16 +19,16 @@ export interface Demo {
   readonly workspaceId: string
   readonly anonKey: string
   readonly serviceKey: string
-  /** Whether the keys were made just now. */
+  /** The keys are new. */
   readonly fresh: boolean
-  /** Each service, seen to work. */
-  readonly proofs: readonly Proof[]
+  /** One line for each service that was used. */
+  readonly results: readonly DemoResult[]
   readonly flow: string
   readonly version: number
   readonly execution: Execution
 }
 
-/** Idempotent: what is there is found again; keys that still work are kept. */
+/** Idempotent: finds what an earlier run has created, and keeps keys that still work. */
 export async function makeDemo(
   launched: { readonly url: string; readonly clientId: string; readonly clientSecret: string },
   known: Settings,
@@ -49,11 +47,11 @@ export async function makeDemo(
   const keys = await keysOf(client, workspace.id, known)
   const data = new ApiClient(launched.url, { apikey: keys.serviceKey })
   const { url } = launched
-  const place = { url, workspaceId: workspace.id, admin: client, data, serviceKey: keys.serviceKey }
-  const proofs: Proof[] = []
+  const context = { url, workspaceId: workspace.id, admin: client, data, serviceKey: keys.serviceKey }
+  const results: DemoResult[] = []
   for (const [what, part] of PARTS) {
     step(what)
-    proofs.push(await part(place))
+    results.push(await part(context))
   }
   step('publishing flows-dsl/examples/hello.yaml')
   const base = `/v1/flows/workspaces/${workspace.id}`
@@ -61,22 +59,13 @@ export async function makeDemo(
   step(`running ${flow} v${version} on Temporal`)
   const path = `${base}/definitions/${flow}/executions`
   const execution = await client.post<Execution>(path, { input: { name: 'Ada' } }, WAIT_S)
-  return { tenantId: tenant.id, workspaceId: workspace.id, ...keys, proofs, flow, version, execution }
+  return { tenantId: tenant.id, workspaceId: workspace.id, ...keys, results, flow, version, execution }
 }
 
 async function findOrMake(client: ApiClient, path: string, wanted: Record<string, string>): Promise<Named> {
-  const scope = wanted['tenant_id'] === undefined ? '' : `&tenant_id=${wanted['tenant_id']}`
-  let after = ''
-  do {
-    const cursor = after === '' ? '' : `&page[after]=${after}`
-    const { data, page } = await client.get<{ data: Named[]; page: { next: string | null } }>(
-      `${path}?page[size]=200${scope}${cursor}`,
-    )
-    const found = data.find(({ slug }) => slug === wanted['slug'])
-    if (found !== undefined) return found
-    after = page.next ?? ''
-  } while (after !== '')
-  return client.post<Named>(path, wanted, WAIT_S)
+  const { slug, tenant_id } = wanted
+  const listed = await client.list<Named>(tenant_id === undefined ? path : `${path}?tenant_id=${tenant_id}`)
+  return listed.find((one) => one.slug === slug) ?? client.post<Named>(path, wanted, WAIT_S)
 }
 
 type Keys = Pick<Demo, 'anonKey' | 'serviceKey' | 'fresh'>
@@ -86,14 +75,10 @@ async function keysOf(client: ApiClient, workspaceId: string, known: Settings): 
   if (anonKey && serviceKey && (await works(client.url, anonKey)) && (await works(client.url, serviceKey))) {
     return { anonKey, serviceKey, fresh: false }
   }
-  const make = async (kind: string) =>
-    (
-      await client.post<{ key: string }>('/v1/api-keys', {
-        workspace_id: workspaceId,
-        kind,
-        name: `demo ${kind}`,
-      })
-    ).key
+  const make = async (kind: string) => {
+    const body = { workspace_id: workspaceId, kind, name: `demo ${kind}` }
+    return (await client.post<{ key: string }>('/v1/api-keys', body)).key
+  }
   return { anonKey: await make('anon'), serviceKey: await make('service'), fresh: true }
 }
 
@@ -107,13 +92,14 @@ async function works(url: string, apikey: string): Promise<boolean> {
   }
 }
 
-/** `tenon demo`: the same, for a platform that somebody else started. @returns the exit code */
+/** Runs the demo at TENON_URL, and prints it as JSON. @returns the exit code */
 export async function printDemo(): Promise<number> {
   const settings = await readSettings()
-  const [url, clientId, clientSecret] = ['TENON_URL', 'TENON_CLIENT_ID', 'TENON_CLIENT_SECRET'].map((name) =>
-    need(settings, name),
-  )
-  const platform = { url: url ?? '', clientId: clientId ?? '', clientSecret: clientSecret ?? '' }
+  const platform = {
+    url: need(settings, 'TENON_URL'),
+    clientId: need(settings, 'TENON_CLIENT_ID'),
+    clientSecret: need(settings, 'TENON_CLIENT_SECRET'),
+  }
   const demo = await makeDemo(platform, settings, (line) => process.stderr.write(`${line}\n`))
   process.stdout.write(`${JSON.stringify(demo, null, 2)}\n`)
   return demo.execution.status === 'completed' ? 0 : 1
@@ -125,15 +111,123 @@ interface Draft {
   readonly latest_version: number
 }
 
-/** A second start publishes nothing where the source is the same. */
+/** Publishes the source, unless a draft with the same source is published. */
 async function publishOnce(
   client: ApiClient,
   base: string,
   source: string,
 ): Promise<{ flow: string; version: number }> {
-  const { data } = await client.get<{ data: Draft[] }>(`${base}/definitions?page[size]=200`)
-  const same = data.find((draft) => draft.source === source && draft.latest_version > 0)
+  const drafts = await client.list<Draft>(`${base}/definitions`)
+  const same = drafts.find((draft) => draft.source === source && draft.latest_version > 0)
   if (same !== undefined) return { flow: same.name, version: same.latest_version }
   const { flow, version } = await publishSource(client, base, source)
   return { flow: flow.name, version }
 }
+
+const EXAMPLE = new URL('../../../examples/greet.ts', import.meta.url)
+const SERVER = 'demo'
+
+const document: Part = async ({ data }) => {
+  const { id } = await data.post<{ id: string }>('/v1/collections/notes/documents', { text: 'first run' })
+  const path = '/v1/collections/notes/documents?text=eq.first run&order=_created_at.desc&page[size]=1'
+  const found = await data.get<{ data: { id: string }[] }>(encodeURI(path))
+  if (found.data[0]?.id !== id) throw new Error('The document that was created was not found again.')
+  return { title: 'document', text: `notes/${id}, created and found by a filter` }
+}
+
+const object: Part = async ({ url, admin, workspaceId, serviceKey }) => {
+  const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
+  const at = `${url}/v1/objects/${bucket}/hello.txt`
+  const headers = { apikey: serviceKey, 'content-type': 'text/plain' }
+  const sent = await fetch(at, { method: 'PUT', headers, body: 'Hello from an object.' })
+  if (sent.status === 409)
+    return { title: 'object', text: 'none: this workspace was made before objects were; a new one has them' }
+  const got = await fetch(at, { headers: { apikey: serviceKey } })
+  const bytes = (await got.arrayBuffer()).byteLength
+  if (!sent.ok || !got.ok) throw new Error(`The object store answered ${sent.status} and ${got.status}.`)
+  return { title: 'object', text: `${bucket}/hello.txt, ${bytes} bytes written and read` }
+}
+
+/** Subscribes, publishes and hears it. */
+const event: Part = async ({ url, data, serviceKey }) => {
+  const stop = new AbortController()
+  const headers = { apikey: serviceKey }
+  const stream = await fetch(`${url}/v1/events/subscribe?topic=demo.greeted`, {
+    headers,
+    signal: stop.signal,
+  })
+  const startedMs = performance.now()
+  const { id } = await data.post<{ id: string }>('/v1/events/publish', { topic: 'demo.greeted', data: 1 })
+  const decoder = new TextDecoder()
+  let heard = ''
+  for await (const chunk of stream.body ?? []) {
+    heard += decoder.decode(chunk, { stream: true })
+    if (heard.includes(id)) break
+  }
+  stop.abort()
+  return { title: 'event', text: `demo.greeted, heard after ${Math.ceil(performance.now() - startedMs)} ms` }
+}
+
+const call: Part = async ({ admin, data, workspaceId: workspace_id }) => {
+  const source = await readFile(EXAMPLE, 'utf8')
+  const known = await admin.list<{ name: string }>(`/v1/functions?workspace_id=${workspace_id}`)
+  if (!known.some(({ name }) => name === 'greet'))
+    await admin.post('/v1/functions', { workspace_id, name: 'greet', source })
+  const result = await data.post<unknown>('/v1/functions/greet/invoke', { name: 'Ada' })
+  return { title: 'function', text: `greet({"name":"Ada"}) → ${JSON.stringify(result)}` }
+}
+
+/** Publishes a server with tools to read notes and to call the function. */
+const mcp: Part = async (context) => {
+  const base = `/v1/mcp/workspaces/${context.workspaceId}/servers`
+  const { path, state } = await server(context, base)
+  if (state !== 'published') {
+    const tools = {
+      'collections:notes:list': { enabled: true },
+      'collections:notes:get': { enabled: true },
+      'functions:greet:invoke': { enabled: true },
+    }
+    await context.admin.call('PUT', `${base}/${SERVER}/curation`, { tools })
+    await context.admin.post(`${base}/${SERVER}/publish`, {})
+  }
+  const body = { tool: 'notes_list', arguments: { page_size: 1 } }
+  const { is_error } = await context.admin.post<{ is_error: boolean }>(`${base}/${SERVER}/call`, body)
+  if (is_error) throw new Error('The tool notes_list failed.')
+  return { title: 'MCP server', text: `${context.url}${path}` }
+}
+
+async function server({ admin }: DemoContext, base: string): Promise<{ path: string; state: string }> {
+  try {
+    return await admin.get(`${base}/${SERVER}`)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    return admin.post(base, { name: 'Demo', slug: SERVER })
+  }
+}
+
+export const PARTS: readonly (readonly [string, Part])[] = [
+  ['creating a document and finding it', document],
+  ['writing an object and reading it', object],
+  ['publishing an event and hearing it', event],
+  ['deploying examples/greet.ts and calling it', call],
+  ['publishing an MCP server', mcp],
+]
+
+export interface DemoContext {
+  readonly url: string
+  readonly workspaceId: string
+  /** With the rights of the operator. */
+  readonly admin: ApiClient
+  /** With the service key of the workspace. */
+  readonly data: ApiClient
+  readonly serviceKey: string
+}
+
+/** A line of the output for a service that was used. */
+export interface DemoResult {
+  readonly title: string
+  readonly text: string
+}
+
+/** Uses one service through the public API. Idempotent. */
+export type Part = (context: DemoContext) => Promise<DemoResult>

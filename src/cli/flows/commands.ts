@@ -1,9 +1,9 @@
 /** `tenon flow approve|cancel|pause|resume|retry|rerun`: what a person tells a run. */
 
 import type { Command } from 'commander'
+import { flowsClient, readCallerFile } from '../settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from '../verb.ts'
 import type { Execution } from './execution.ts'
-import { place, read } from './place.ts'
 import { yamlIn } from './simulate.ts'
 import { follow } from './watch.ts'
 
@@ -13,7 +13,7 @@ interface Options {
 
 /** Tells the run, and prints how it stands then. */
 async function send(id: string, command: string, body: object, { workspace }: Options): Promise<number> {
-  const { client, base } = await place(workspace)
+  const { client, base } = await flowsClient(workspace)
   const { status } = await client.post<Execution>(`${base}/executions/${id}/${command}`, body)
   process.stdout.write(`${id} ${status}\n`)
   return 0
@@ -47,7 +47,7 @@ interface Again extends Options {
 
 /** A step that is held is tried again in the same run; a run that has ended, in another from where it failed. */
 async function retry(id: string, options: Again): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   const { ended_at } = await client.get<Execution>(`${base}/executions/${id}`)
   if (ended_at !== null) return rerun(id, { from: 'failed', ...options })
   const { step } = options
@@ -58,10 +58,10 @@ async function retry(id: string, options: Again): Promise<number> {
 /** Starts an execution once more, and watches it. */
 async function rerun(id: string, options: Again): Promise<number> {
   const { from, input, version, dryRun, workspace } = options
-  const { client, base } = await place(workspace)
+  const { client, base } = await flowsClient(workspace)
   const body = {
     ...(from !== undefined && { from }),
-    ...(input !== undefined && { input: yamlIn(await read(input), input) }),
+    ...(input !== undefined && { input: yamlIn(await readCallerFile(input), input) }),
     ...(version !== undefined && { version: jsonOf(version, 'The version') }),
     ...(dryRun && { dry_run: true }),
   }

@@ -1,11 +1,10 @@
 /** `tenon flow list|show|versions`: what is on record of executions and versions. */
 
 import type { Command } from 'commander'
+import { flowsClient } from '../settings.ts'
 import { printJson, verb, WORKSPACE } from '../verb.ts'
-import { drawRun, markOf, timeText } from './drawing.ts'
+import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
-import { place } from './place.ts'
-import { RunTree } from './run-tree.ts'
 
 interface Page<T> {
   readonly data: readonly T[]
@@ -23,7 +22,7 @@ interface ListOptions {
 }
 
 async function list(options: ListOptions): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   const { flow, status, version, trigger, key, limit } = options
   const filters = { flow, status, version, trigger, correlation_key: key, 'page[size]': limit }
   const given = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
@@ -65,7 +64,7 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
 
 /** The tree as it stands now, and the error with the line it comes from. */
 async function show(id: string, options: { workspace?: string; json?: boolean }): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
   if (options.json) return printJson(execution)
   const tree = treeOf(execution.steps ?? [])
@@ -99,7 +98,7 @@ interface Version {
 }
 
 async function versions(flow: string, options: { workspace?: string }): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   const path = `${base}/definitions/${encodeURIComponent(flow)}/versions?page[size]=200`
   const { data } = await client.get<Page<Version>>(path)
   const rows = data.map(({ version, sha256, created_at, created_by }) => [

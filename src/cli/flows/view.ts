@@ -1,8 +1,7 @@
 /** How an execution is shown while it goes on: a tree that is drawn in place on a terminal, a line an event elsewhere. */
 
-import { drawRun, errorText, type Head, markOf } from './drawing.ts'
+import { drawRun, errorText, type Head, markOf, RunTree, type StepNews } from './drawing.ts'
 import type { Output } from './faults.ts'
-import { RunTree, type StepNews } from './run-tree.ts'
 
 const REDRAW_MS = 120
 

@@ -1,12 +1,11 @@
 /** `tenon flow run|watch`: an execution as it goes on, to its end; its output alone is on stdout. */
 
 import type { Command } from 'commander'
-import { type ApiClient, ApiError } from '../client.ts'
-import { framesOf } from '../frames.ts'
+import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { flowsClient } from '../settings.ts'
 import { jsonOf, printJson, verb, WORKSPACE } from '../verb.ts'
+import type { StepNews } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, queueText } from './execution.ts'
-import { place } from './place.ts'
-import type { StepNews } from './run-tree.ts'
 import { type View, viewOf } from './view.ts'
 
 const RETRY_MS = 500
@@ -23,7 +22,7 @@ interface Event {
 
 /** Shows an execution until it has ended. @returns the exit code: 0 where it completed */
 export async function follow(workspace: string | undefined, id: string): Promise<number> {
-  const { client, base } = await place(workspace)
+  const { client, base } = await flowsClient(workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
   const view = viewOf(headOf(execution, await flowNameOf(client, base, execution)), process.stderr)
   const leave = () => {
@@ -44,7 +43,7 @@ export async function follow(workspace: string | undefined, id: string): Promise
 /** Until it has a place, or is cancelled: no event tells of those before it. */
 async function showQueue(workspace: string | undefined, id: string, view: View): Promise<void> {
   for (;;) {
-    const { client, base } = await place(workspace)
+    const { client, base } = await flowsClient(workspace)
     const { queue } = await client.get<Execution>(`${base}/executions/${id}`)
     view.note(queue && queueText(queue))
     if (queue === undefined) return
@@ -57,7 +56,7 @@ async function showAll(workspace: string | undefined, id: string, view: View): P
   let [last, heardMs] = ['0', Date.now()]
   for (;;) {
     try {
-      const { client, base } = await place(workspace)
+      const { client, base } = await flowsClient(workspace)
       const headers = { 'last-event-id': last }
       const response = await client.send('GET', `${base}/executions/${id}/events`, { headers })
       for await (const { id: number = last, event, data } of framesOf(response)) {
@@ -102,7 +101,7 @@ interface RunOptions {
 
 /** Starts an execution, and watches it, waits for it, or leaves it alone. */
 async function run(flow: string, options: RunOptions): Promise<number> {
-  const { client, base } = await place(options.workspace)
+  const { client, base } = await flowsClient(options.workspace)
   const body = {
     input: jsonOf(options.input, 'The input'),
     ...(options.version !== undefined && { version: jsonOf(options.version, 'The version') }),

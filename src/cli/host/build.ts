@@ -1,12 +1,11 @@
-/** What the platform's processes run: the API, the worker and the command, each packed into one file, and the workflow bundle. */
+/** Bundles the API, the worker and the CLI into one file each, and builds the workflow bundle. */
 
 import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
-import { BUILDS, buildFolder } from '../../../stack/build.mjs'
-import { PROJECT_DIR } from '../../../stack/project.mjs'
+import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 
-/** Stay packages: native code, or files that they look for beside themselves. */
+/** Not bundled: native code, or packages that read files of their own folder. */
 const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
 
 export interface Build {
@@ -18,7 +17,7 @@ export interface Build {
 
 let built: Promise<Build> | undefined
 
-/** The build of these sources; made where there is none yet, in about five seconds, for all who come after. */
+/** Returns the build of the current sources; creates it if necessary, in about 5 s. */
 export function currentBuild(): Promise<Build> {
   built ??= find()
   return built
@@ -39,7 +38,7 @@ async function find(): Promise<Build> {
   }
 }
 
-/** Made aside and renamed when it is whole, so that two at once do not meet. */
+/** Builds into a draft folder and renames it, so that concurrent builds do not conflict. */
 async function make(folder: string): Promise<void> {
   await mkdir(BUILDS, { recursive: true })
   const draft = await mkdtemp(join(BUILDS, 'draft-'))
@@ -80,16 +79,16 @@ async function packProcesses(folder: string): Promise<void> {
   const entryPoints = {
     api: 'src/api/main.ts',
     worker: 'src/activities/main.ts',
-    // Beside them, for both (platform/thread-pool.ts).
+    // For both (platform/thread-pool.ts).
     threads: 'src/resources/threads/main.ts',
-    // Beside the worker, which gives their paths to Temporal's SDK (activities/main.ts).
+    // The worker passes their paths to Temporal's SDK (activities/main.ts).
     'payload-converter': 'src/workflows/payload-converter.ts',
     'failure-converter': 'src/workflows/failure-converter.ts',
   }
   await build({ ...PACKED, entryPoints, outdir: folder })
 }
 
-/** What a verb does not need is in files of its own. No source maps: nobody starts it with them. */
+/** Splits the CLI, so that a verb loads only what it needs. */
 async function packCommand(folder: string): Promise<void> {
   const { build } = await import('esbuild')
   const entryPoints = { main: 'src/cli/main.ts' }
@@ -106,7 +105,7 @@ const EXPORTED = [
   ...['payload-converter.mjs', 'failure-converter.mjs', 'workflows.js'],
 ]
 
-/** Copies the build where an image wants it. @returns the exit code */
+/** Copies the build into the folder of an image. @returns the exit code */
 export async function exportBuild(folder: string): Promise<number> {
   await mkdir(folder, { recursive: true })
   const { api } = await currentBuild()

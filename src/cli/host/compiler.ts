@@ -1,18 +1,17 @@
-/** Compiles flows in this process, as the API would: against the same catalogue and with the same limits. */
+/** Compiles flows in this process, with the catalogue and the limits of the API. */
 
 import { graphOf } from '../../../flows-dsl/graph/drawing.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { compileFlow } from '../../resources/flows/definitions.ts'
-import type { Compiler } from '../flows/compiler.ts'
 
 export { compileFlow } from '../../resources/flows/definitions.ts'
 
-export const localCompiler: Compiler = {
-  async validate(source) {
+export const localCompiler = {
+  async validate(source: string) {
     const { faults, warnings } = compileFlow(source)
     return { faults, warnings }
   },
-  async graph(source) {
+  async graph(source: string) {
     const { ir, definition, faults } = compileFlow(source)
     if (ir === undefined) return faults
     const graph = graphOf(ir, definition)

@@ -1,13 +1,16 @@
-/** Runs in containers of their own (docker-compose.yml) what the embedded stack does within its process. */
+/** Commands of containers and external installations: `tenon migrate`, the certificate of the object store, the Temporal UI. */
 
 import { ensureCertificate } from '../../../stack/certificate.ts'
 import { startUiProxy } from '../../../stack/temporal-ui.ts'
+import { migrate } from '../../platform/pg/migrate.ts'
+import { DERIVED, deriveSecret } from '../../platform/secrets.ts'
+import { need } from '../settings.ts'
 
 const PORT = 8_233
-/** The server of the other container may run as another user; the volume is mounted there alone. */
+/** The server may run as another user. Only its container mounts the volume. */
 const READABLE = 0o644
 
-/** Makes the certificate of the object store, unless it is there. @returns the exit code */
+/** Creates the certificate of the object store, if it does not exist. @returns the exit code */
 export function makeCertificate(path: string): number {
   ensureCertificate(path, READABLE)
   return 0
@@ -33,5 +36,20 @@ export async function serveTemporalUi(
     process.once('SIGTERM', () => stopped()).once('SIGINT', () => stopped())
   })
   await proxy.close()
+  return 0
+}
+
+/**
+ * Migrates DATABASE_URL. TENON_APP_PASSWORD and TENON_BUILDER_PASSWORD are by default derived from TENON_MASTER_KEY. @returns the exit code
+ */
+export async function migrateFromEnvironment(): Promise<number> {
+  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD } = process.env
+  const derived = (purpose: string) => deriveSecret(need(process.env, 'TENON_MASTER_KEY'), purpose)
+  const passwords = {
+    app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
+    builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
+  }
+  const { applied } = await migrate(need(process.env, 'DATABASE_URL'), passwords)
+  process.stdout.write(applied.length === 0 ? 'Up to date.\n' : `${applied.join('\n')}\n`)
   return 0
 }

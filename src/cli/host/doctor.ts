@@ -1,4 +1,4 @@
-/** `tenon doctor`: what is there and what is not, a line each, with the remedy. */
+/** `tenon doctor`: checks the installation, and prints a line for each finding with its remedy. */
 
 import { execFile } from 'node:child_process'
 import { connect } from 'node:net'
@@ -15,12 +15,12 @@ interface Finding {
   readonly detail: string
 }
 
-type Examination = (settings: Settings) => Promise<Finding[]>
+type Check = (settings: Settings) => Promise<Finding[]>
 
-/** @returns the exit code: 0 where everything is well */
+/** @returns the exit code: 0 without problems */
 export async function doctor(): Promise<number> {
   const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
-  const findings = (await Promise.all(EXAMINATIONS.map((examine) => examine(settings)))).flat()
+  const findings = (await Promise.all(CHECKS.map((check) => check(settings)))).flat()
   for (const { name, good, detail } of findings) {
     process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
   }
@@ -29,14 +29,14 @@ export async function doctor(): Promise<number> {
   return bad === 0 ? 0 : 1
 }
 
-const node: Examination = async () => {
+const node: Check = async () => {
   const [major = 0] = process.versions.node.split('.').map(Number)
   const good = major >= 24
   return [{ name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is needed'}` }]
 }
 
-/** The API, and through it every server behind it. */
-const api: Examination = async ({ TENON_URL: url }) => {
+/** The API, and each server as the API sees it. */
+const api: Check = async ({ TENON_URL: url }) => {
   if (!url) return [{ name: 'API', good: false, detail: 'TENON_URL is not set; run `npm start`' }]
   try {
     const response = await fetch(`${url}/readyz`)
@@ -48,11 +48,11 @@ const api: Examination = async ({ TENON_URL: url }) => {
     }))
     return [{ name: 'API', good: true, detail: url }, ...servers]
   } catch {
-    return [{ name: 'API', good: false, detail: `nobody answers at ${url}; run \`npm start\`` }]
+    return [{ name: 'API', good: false, detail: `no answer at ${url}; run \`npm start\`` }]
   }
 }
 
-const ports: Examination = async (settings) => {
+const ports: Check = async (settings) => {
   const addresses = [
     ['Temporal', settings['TEMPORAL_ADDRESS']],
     ['Temporal UI', hostOf(settings['TEMPORAL_UI_URL'])],
@@ -84,8 +84,8 @@ async function reach(name: string, address: string): Promise<Finding> {
   return { name, good, detail: good ? address : `${address} does not answer` }
 }
 
-/** Isolation stands on roles that cannot step around row-level security: asked of the database itself. */
-const roles: Examination = async ({ DATABASE_URL: url }) => {
+/** Isolation depends on roles that cannot bypass row-level security; the database is asked directly. */
+const roles: Check = async ({ DATABASE_URL: url }) => {
   if (!url)
     return [{ name: 'PostgreSQL roles', good: false, detail: 'DATABASE_URL is not known; run `npm start`' }]
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
@@ -125,8 +125,8 @@ function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: b
   return { name: role.rolname, good: wrong.length === 0, detail }
 }
 
-/** Functions alone need it. */
-const deno: Examination = async ({ TENON_DENO_BIN: path }) => {
+/** Only functions need Deno. */
+const deno: Check = async ({ TENON_DENO_BIN: path }) => {
   if (!path) {
     const detail = 'not there: functions answer 503; restart with a network, or set TENON_DENO_BIN'
     return [{ name: 'Deno', good: false, detail }]
@@ -147,15 +147,15 @@ const deno: Examination = async ({ TENON_DENO_BIN: path }) => {
   }
 }
 
-/** What is between the code of a function and the host, as a worker of this user on this machine finds it. */
-const isolation: Examination = async ({ TENON_DENO_BIN: path }) => {
+/** The layers that isolate a function from the host, as a worker of this user finds them. */
+const isolation: Check = async ({ TENON_DENO_BIN: path }) => {
   if (!path) return []
   const { layers } = await findIsolation(path)
   const { active, missing } = describeLayers(layers)
   const wanting = missing.length === 0 ? '' : `; missing: ${missing.join('; ')}`
-  // Either keeps secrets of the platform from a function that has broken out of Deno; elsewhere there is neither.
+  // Each of them protects the platform from a function that has escaped Deno; other systems than Linux have neither.
   const good = layers.ownUser || layers.sandbox?.name === 'bwrap' || process.platform !== 'linux'
   return [{ name: 'functions isolation', good, detail: `${active.join(', ')}${wanting}` }]
 }
 
-const EXAMINATIONS: readonly Examination[] = [node, api, ports, roles, deno, isolation]
+const CHECKS: readonly Check[] = [node, api, ports, roles, deno, isolation]

@@ -1,4 +1,4 @@
-/** From running servers to a running platform: migrate, build the bundle, start the API and the worker. */
+/** Starts the platform on running servers: migrates the database, builds, and starts the API and the worker. */
 
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { migrate } from '../../platform/pg/migrate.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../platform/secrets.ts'
 import { currentBuild } from './build.ts'
 
-/** macOS takes 103, Linux 107. */
+/** Limits of paths of sockets: 103 bytes on macOS, 107 on Linux. */
 const SOCKET_BYTES_MAX = 100
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -31,7 +31,7 @@ export interface Launched {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Starts the processes under the stack's supervisor. Returns when the API answers and its servers do too. */
+/** Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready. */
 export async function launch(options: Launch): Promise<Launched> {
   const { stack, port, masterKey } = options
   const passwords = {
@@ -49,11 +49,11 @@ export async function launch(options: Launch): Promise<Launched> {
     TENON_MASTER_KEY: masterKey,
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: build.workflows,
-    ...nearStarts(options.dir),
+    ...startsSocket(options.dir),
     NODE_ENV: 'production',
-    // All who administer a machine's own platform are one person with its tools.
+    // On a local platform, all administrators are one person with scripts.
     TENON_RATE_ADMIN: '1200/min',
-    ...ownSettings(),
+    ...inheritedSettings(),
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
@@ -69,14 +69,14 @@ export async function launch(options: Launch): Promise<Launched> {
   }
 }
 
-/** The API hands starts to the worker beside it. The path of a socket is short on every system. */
-function nearStarts(dir: string): Record<string, string> {
+/** The socket on which the worker accepts starts from the API; none if its path would be too long. */
+function startsSocket(dir: string): Record<string, string> {
   const socket = resolve(dir, 'starts.sock')
   return Buffer.byteLength(socket) > SOCKET_BYTES_MAX ? {} : { TENON_STARTS_SOCKET: socket }
 }
 
-/** Settings of the platform that stand in our own environment, other than those that are decided here. */
-function ownSettings(): Record<string, string> {
+/** Settings that the platform inherits from the environment of the CLI. */
+function inheritedSettings(): Record<string, string> {
   const names = Object.keys(process.env)
     .filter((name) => /^TENON_(RATE|STREAMS)_/.test(name))
     .concat([
@@ -116,20 +116,20 @@ function runProcess(
   })
 }
 
-/** @throws where the API, or a server behind it, does not answer yet */
+/** @throws Error if the API or one of its servers is not ready */
 async function answers(url: string): Promise<void> {
   const response = await fetch(url)
   if (!response.ok) throw new Error(`${url} answered ${response.status}`)
 }
 
-/** The master key of a data folder, made once. Whoever has it can read every secret of the installation. */
+/** Reads the master key of a data folder, or creates it. It decrypts every secret of the installation. */
 export async function masterKeyOf(dir: string): Promise<string> {
   const file = join(dir, 'master.key')
   const known = await readFile(file, 'utf8').catch(() => undefined)
   if (known !== undefined) return known.trim()
   if (existsSync(join(dir, 'master.made')))
     throw new Error(
-      `${file} is gone, and with it what reads the secrets of this data. Put it back, or move ${dir} away to begin anew.`,
+      `${file} is missing, and the secrets of this data cannot be decrypted without it. Restore it, or move ${dir} away to start over.`,
     )
   const made = randomBytes(32).toString('base64')
   await mkdir(dir, { recursive: true, mode: 0o700 })

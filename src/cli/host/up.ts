@@ -1,15 +1,21 @@
-/** `tenon up` (npm start): servers, platform, first tenant, first flow, a table; then it keeps serving. */
+/** `tenon up` (npm start): starts servers and platform, runs the demo, prints a table, and serves until Ctrl-C. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Ports } from '../../../stack/ports.ts'
-import { findRunning, type RunningStack, type Stack, startStack } from '../../../stack/start.ts'
+import {
+  findRunning,
+  type ProgressEvent,
+  type RunningStack,
+  type Stack,
+  startStack,
+} from '../../../stack/start.ts'
+import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
 import { type Launched, launch, masterKeyOf } from './launch.ts'
-import { Screen } from './screen.ts'
 
 export interface UpOptions {
   readonly once?: boolean
@@ -22,10 +28,10 @@ export async function up(options: UpOptions): Promise<number> {
   const screen = new Screen()
   const dir = options.ephemeral ? await mkdtemp(join(tmpdir(), 'tenon-')) : resolve('.tenon')
   const running = options.ephemeral ? undefined : findRunning(dir)
-  if (running !== undefined) return already(running, screen)
+  if (running !== undefined) return showRunning(running, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
-  // Made while the servers start; whether it could be, launch will say.
+  // Builds while the servers start; launch reports a failure.
   currentBuild().catch(() => {})
   try {
     stack = await startStack({
@@ -83,8 +89,8 @@ function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
   }
 }
 
-/** A second start finds the first, runs the flow there and shows the same table. */
-async function already(running: RunningStack, screen: Screen): Promise<number> {
+/** Runs the demo on the platform that runs already, and shows its table. */
+async function showRunning(running: RunningStack, screen: Screen): Promise<number> {
   const known = await readEnvFile()
   const { TENON_URL: url, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret } = known
   screen.line(`Tenon is running already, as process ${running.pid}; stop it with Ctrl-C there.`)
@@ -99,7 +105,7 @@ async function already(running: RunningStack, screen: Screen): Promise<number> {
   return demo.execution.status === 'completed' ? 0 : 1
 }
 
-/** Aborts at the first Ctrl-C or TERM. A second one ends the process at once; the reaper then ends the servers. */
+/** Aborts at the first SIGINT or SIGTERM. A second one exits at once; then the reaper ends the servers. */
 function stopSignal(): AbortSignal {
   const controller = new AbortController()
   const stop = () => {
@@ -117,3 +123,119 @@ function aborted(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => done())
   })
 }
+
+const QUIET_MS = 2_000
+const TITLE_CHARS = 14
+
+class Screen {
+  readonly #startedMs = performance.now()
+  #waiting: NodeJS.Timeout | undefined
+  readonly #down = new Set<string>()
+
+  line(text: string): void {
+    process.stdout.write(`${text}\n`)
+  }
+
+  /** Shows a step, and every 2 s that it still lasts. */
+  step(what: string): void {
+    this.#startTicker(what)
+    this.line(`  · ${what}`)
+  }
+
+  /** Shows the progress of a server. */
+  server({ server, phase, detail, elapsedMs }: ProgressEvent): void {
+    const mark = phase === 'ready' || phase === 'external' ? '✓' : '·'
+    const when = elapsedMs < 100 ? '' : ` (${seconds(elapsedMs)})`
+    this.line(`  ${mark} ${server.padEnd(TITLE_CHARS)} ${phase} ${detail}${when}`)
+  }
+
+  /** Shows crashes and restarts of a process. */
+  event({ name, type, detail }: SupervisorEvent): void {
+    if (type === 'exited') this.#down.add(name)
+    if (type === 'exited' || type === 'gave_up') this.line(`  ! ${name} ${type.replace('_', ' ')}: ${detail}`)
+    if (type === 'ready' && this.#down.delete(name)) this.line(`  ✓ ${name} is back`)
+  }
+
+  table(stack: Pick<Stack, 'servers' | 'env'>, url: string, demo: Demo): void {
+    this.#stopTicker()
+    const { execution, flow, version } = demo
+    this.line(`\nFlow ${flow} v${version}: ${execution.status}`)
+    this.line(indent(JSON.stringify(execution.output ?? execution.error, null, 2)))
+    this.line('\nServices, each used once')
+    for (const { title, text } of demo.results) this.#row(title, text)
+    this.line('\nServers')
+    for (const { title, version: running, address, origin } of stack.servers) {
+      this.line(`  ${title.padEnd(TITLE_CHARS)} ${running.padEnd(20)} ${address.padEnd(18)} ${origin}`)
+    }
+    this.line('\nPlatform')
+    this.#row('API', url)
+    this.#row('OpenAPI page', `${url}/docs`)
+    this.#row('Temporal UI', stack.env['TEMPORAL_UI_URL'] ?? '(set TEMPORAL_UI_URL)')
+    if (execution.temporal_url) this.#row('this run', execution.temporal_url)
+    this.#row('tenant', demo.tenantId)
+    this.#row('workspace', demo.workspaceId)
+    this.#keys(demo)
+    this.#examples(url, demo)
+    this.line(`\nReady in ${seconds(performance.now() - this.#startedMs)}`)
+  }
+
+  serving(): void {
+    this.line('Serving. Ctrl-C stops everything.')
+  }
+
+  end(byRequest: boolean): void {
+    this.#stopTicker()
+    if (byRequest) this.line('\nStopping.')
+  }
+
+  #row(name: string, value: string): void {
+    this.line(`  ${name.padEnd(TITLE_CHARS)} ${value}`)
+  }
+
+  #keys(demo: Demo): void {
+    if (!demo.fresh) {
+      this.#row('keys', 'in .env.local, as before')
+      return
+    }
+    this.line('\nKeys (shown once, saved to .env.local)')
+    this.#row('anon', demo.anonKey)
+    this.#row('service', demo.serviceKey)
+  }
+
+  #examples(url: string, { workspaceId, flow, results }: Demo): void {
+    const textOf = (wanted: string) => results.find(({ title }) => title === wanted)?.text ?? ''
+    const server = textOf('MCP server')
+    const [bucket] = textOf('object').split('/')
+    this.line(`
+Try it
+  set -a; . ./.env.local; set +a
+  curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_SERVICE_KEY" \\
+    -H 'content-type: application/json' -d '{"title":"buy milk","done":false}'
+  curl -s '${url}/v1/collections/todos/documents?done=eq.false' -H "apikey: $TENON_ANON_KEY"
+  curl -N '${url}/v1/events/subscribe?topic=orders.*&apikey='$TENON_ANON_KEY
+  npx tenon event publish orders.created '{"n":1}'
+  npx tenon object put ${bucket}/readme README.md && npx tenon object get ${bucket}/readme
+  npx tenon fn deploy examples/greet.ts && npx tenon fn invoke greet --input '{"name":"Lin"}'
+  curl -s ${url}/v1/flows/workspaces/${workspaceId}/definitions/${flow}/executions \\
+    -H "Authorization: Bearer $(npx tenon token)" -H 'Prefer: wait=10' \\
+    -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'
+For an agent (the token: npx tenon mcp token demo)
+  {"mcpServers":{"tenon-demo":{"type":"http","url":"${server}","headers":{"Authorization":"Bearer …"}}}}`)
+  }
+
+  #startTicker(what: string): void {
+    this.#stopTicker()
+    const since = performance.now()
+    this.#waiting = setInterval(
+      () => this.line(`    … ${what} (${seconds(performance.now() - since)})`),
+      QUIET_MS,
+    ).unref()
+  }
+
+  #stopTicker(): void {
+    clearInterval(this.#waiting)
+  }
+}
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+const indent = (text: string) => text.replaceAll(/^/gm, '  ')

@@ -1,8 +1,7 @@
 /** One entry of the audit log: its members, its one text, and the digests that stand in it. */
 
 import { hash } from 'node:crypto'
-import { canonical } from '../../core/canonical.ts'
-import { deeper } from '../../core/json.ts'
+import { canonical, deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'

@@ -1,6 +1,6 @@
 /** Publishes and subscribes to a tenant's events and a workspace's document changes. */
 
-import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
+import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { changesOf, type Entry, eventsOf, isBefore, START, type StreamKey, type Streams } from './streams.ts'
 

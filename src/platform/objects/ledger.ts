@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { type ByteSource, counted } from '../../core/bytes.ts'
-import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { SessionContext } from '../pg/batch.ts'
 import type { Database } from '../pg/database.ts'
@@ -95,7 +95,7 @@ export class ObjectLedger {
 
   async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
-    const lease = `${LEDGER_LIMITS.uploadLeaseMs} milliseconds`
+    const lease = `${LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#ask(
       sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
     )
@@ -105,7 +105,7 @@ export class ObjectLedger {
   /** Settles a few uploads whose lease has expired. @returns how many */
   async #settleExpired(): Promise<number> {
     const [rows = []] = await this.#ask(
-      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LEDGER_LIMITS.uploadsSettledAtOnce}`,
+      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
     )
     for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
       await this.settle({ bucket, key }, upload)
@@ -149,7 +149,7 @@ export class Reservation {
     const wanted = Math.max(bytes, this.#bytes)
     this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
     this.#bytes = wanted
-    this.#untilMs = Date.now() + LEDGER_LIMITS.uploadLeaseMs / 2
+    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
   }
 
   /**

@@ -11,7 +11,6 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3'
 import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
-import { LEDGER_LIMITS } from '../../core/limits/ledger.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
@@ -257,7 +256,7 @@ function unchanged(error: unknown): ByteReply {
 /**
  * Lists what a bucket holds.
  * @returns bytes by stored key
- * @throws Problem `value_invalid` where there are more than `LEDGER_LIMITS.objectsCountedMax`
+ * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
  */
 async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
@@ -266,9 +265,9 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
     const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
     const page = await s3.send(new ListObjectsV2Command(input))
     for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
-    if (sizes.size > LEDGER_LIMITS.objectsCountedMax)
+    if (sizes.size > LIMITS.objectsCountedMax)
       throw new Problem('value_invalid', {
-        detail: `More than ${LEDGER_LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+        detail: `More than ${LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
       })
     token = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (token !== undefined)

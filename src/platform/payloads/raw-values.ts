@@ -7,10 +7,9 @@ import {
   type SearchAttributePair,
   TypedSearchAttributes,
 } from '@temporalio/common'
-import { MARK, type Mark } from '../../core/payload-mark.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import type { QUEUES } from '../../core/work.ts'
-import { PURPOSE, type Purpose } from '../../core/work-input.ts'
+import { MARK, type Mark, PURPOSE, type Purpose } from '../../core/work-input.ts'
 
 export interface Start {
   /** Workflow type: a name exported by src/workflows. */

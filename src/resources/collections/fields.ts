@@ -1,8 +1,8 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
+import { cutToken } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Content, Stored } from './store.ts'
 

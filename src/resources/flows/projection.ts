@@ -2,8 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { RunUpdate } from '../../core/run.ts'
-import type { RunEventUpdate } from '../../core/run-events.ts'
+import type { RunEventUpdate, RunUpdate } from '../../core/run.ts'
 import { MASK, replaceHandles } from '../../core/secret-handle.ts'
 import { notifyExecutionChanged } from '../../platform/capabilities.ts'
 import { sql } from '../../platform/pg/sql.ts'

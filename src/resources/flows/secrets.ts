@@ -2,10 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/use/use.ts'
-import { deeper } from '../../core/json.ts'
+import { deeper, token } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { token } from '../../core/pointer.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'

@@ -2,9 +2,9 @@
 
 import Type from 'typebox'
 import { lifecycleType } from '../../../flows-dsl/lifecycle.ts'
-import { type Feed, type FeedSink, frame } from '../../core/feed.ts'
+import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { RunEventUpdate } from '../../core/run-events.ts'
+import type { RunEventUpdate } from '../../core/run.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { subscribeExecution } from '../../platform/capabilities.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../platform/events/events.ts'

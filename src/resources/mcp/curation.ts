@@ -1,8 +1,8 @@
 /** Curation: which candidates become tools, under which names, texts and scopes. Still a draft. */
 
 import Type, { type Static } from 'typebox'
+import { cutToken } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { cutToken } from '../../core/pointer.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { type InputError, notFound } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'

@@ -1,7 +1,6 @@
 /** Calls a tool, for the wire and for REST alike: checks arguments, runs the operation, records the outcome. */
 
-import { canonical } from '../../core/canonical.ts'
-import { deeper } from '../../core/json.ts'
+import { canonical, deeper } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { asWorkspaceService } from '../../platform/access.ts'

@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
-import { canonical } from '../../core/canonical.ts'
+import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import {

@@ -1,7 +1,7 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
-import { canonical } from '../../core/canonical.ts'
+import { canonical } from '../../core/json.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'

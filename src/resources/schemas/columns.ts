@@ -1,9 +1,8 @@
 /** Derives typed columns, formats to compare by, and defaults from the declared properties. */
 
 import Type from 'typebox'
-import { isObject } from '../../core/json.ts'
+import { isObject, token } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { token } from '../../core/pointer.ts'
 import { type Format, isFormat } from './canonical.ts'
 import type { SchemaObject } from './language.ts'
 

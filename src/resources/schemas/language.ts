@@ -4,9 +4,8 @@ import Format from 'typebox/format'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { patternError } from '../../../flows-dsl/schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../flows-dsl/schema/vocabulary.ts'
-import { deeper, isObject } from '../../core/json.ts'
+import { cutToken, deeper, isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { cutToken } from '../../core/pointer.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 
 /** A schema that was checked. */

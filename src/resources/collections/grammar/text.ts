@@ -1,7 +1,7 @@
 /** Pieces that the query grammars share: quoting, paths, literals, and the bounds of one query. */
 
+import { token } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { token } from '../../../core/pointer.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
 

@@ -1,7 +1,7 @@
 /** Stores the triggers that a version declares, and keeps what they have outside the database in line with their rows. */
 
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
-import type { RegistrationInput } from '../../../core/trigger.ts'
+import type { RegistrationInput } from '../../../core/run.ts'
 import { QUEUES } from '../../../core/work.ts'
 import { workflowsOf } from '../../../platform/capabilities.ts'
 import { type Sql, sql } from '../../../platform/pg/sql.ts'

@@ -2,7 +2,7 @@
 
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import type { FlowTriggerInput } from '../../../core/trigger.ts'
+import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import { workflowsOf } from '../../../platform/capabilities.ts'
 import type { Timing } from '../../../platform/schedules.ts'
